@@ -10,8 +10,8 @@ import (
 // as the metrics page of a model server does (Config.Overload.Brake).
 type brake struct {
 	*world
-	since    uint64 // number of admissions when the page was requested
-	inFlight int    // maximum number of requests in flight by the latest room
+	admissionsAtStart uint64 // number of admissions when the page was requested
+	inFlight          int    // maximum number of requests in flight by the latest room
 }
 
 // brakeSeed is the seed of a separate random source. With this value the runs in
@@ -27,24 +27,24 @@ func drawBrake(seed uint64, s *settings) *brake {
 
 // requestPage requests the page, which arrives after a random delay.
 func (r *run) requestPage() {
-	if r.ended {
+	if r.isDone {
 		return
 	}
-	r.brake.since = r.gate.Admission.Admissions()
+	r.brake.admissionsAtStart = r.gate.Admission.Admissions()
 	r.afterIn(r.brake.rng, r.brake.spread(1, 20_000)*1000, r.applyPage)
 }
 
 // applyPage reports the room to the gate, and schedules the next request for the page.
 func (r *run) applyPage() {
-	if r.ended {
+	if r.isDone {
 		return
 	}
 	b, a := r.brake, r.gate.Admission
 	room := pick(b.world, admission.NoRoom, 0, 0, 1, 1, 2, 5, 100, admission.AnyRoom)
-	left := room - int64(a.Admissions()-b.since)
-	b.inFlight = max(a.InFlight(), 1, int(min(int64(a.InFlight())+left, 1<<20)))
+	remaining := room - int64(a.Admissions()-b.admissionsAtStart)
+	b.inFlight = max(a.InFlight(), 1, int(min(int64(a.InFlight())+remaining, 1<<20)))
 	r.note("room for %d requests", room)
-	a.SetRoom(room, b.since)
+	a.SetRoom(room, b.admissionsAtStart)
 	r.betweenEvents()
 	r.afterIn(b.rng, b.spread(1, 50_000)*1000, r.requestPage)
 }

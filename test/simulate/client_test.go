@@ -16,7 +16,7 @@ type client struct {
 	sending      *request   // partly sent
 	m            message
 	finalHead    bool   // the final head was received
-	taken        int    // body bytes received
+	numReceived  int    // body bytes received
 	replyBody    []byte // body of a local reply
 	got          int    // response bytes received
 	slowUntil    int64
@@ -24,7 +24,7 @@ type client struct {
 	halfClosed   bool // the client has half-closed this connection
 	closing      bool // the gate announced the close
 	done         bool
-	tries        int
+	numAttempts  int
 	wait100      *request
 }
 
@@ -50,11 +50,11 @@ func (c *client) start() {
 		c.done = true
 		return
 	case !room:
-		if c.tries++; c.tries > 100 {
+		if c.numAttempts++; c.numAttempts > 100 {
 			c.done = true
 			return
 		}
-		c.after(50*millisecond, c.start)
+		c.schedule(50*millisecond, c.start)
 		return
 	}
 	c.link.connectedAt, c.first = c.now, c.todo[0]
@@ -65,7 +65,7 @@ func (c *client) start() {
 func (c *client) connected() {}
 
 func (c *client) next() {
-	if c.disconnected || c.sending != nil || c.closing || c.done || c.link.ended {
+	if c.disconnected || c.sending != nil || c.closing || c.done || c.link.closed {
 		return
 	}
 	if len(c.todo) == 0 {
@@ -83,9 +83,9 @@ func (c *client) next() {
 	if len(c.pipeline) == 1 {
 		c.expect(q)
 	}
-	c.after(q.thinks, func() {
+	c.schedule(q.thinks, func() {
 		if c.link == l && c.sending == q && !c.disconnected {
-			q.sentAt, q.from, q.via = c.now, l.address.Addr().String(), l
+			q.sentAt, q.clientAddress, q.via = c.now, l.address.Addr().String(), l
 			c.send(q, 0)
 		}
 	})
@@ -94,48 +94,48 @@ func (c *client) next() {
 // expect resets the parser for the response to q.
 func (c *client) expect(q *request) {
 	c.m.reset()
-	c.finalHead, c.taken, c.got = false, 0, 0
+	c.finalHead, c.numReceived, c.got = false, 0, 0
 	c.replyBody = c.replyBody[:0]
 }
 
 // send sends q from the offset from on.
 func (c *client) send(q *request, from int) {
-	if c.disconnected || c.sending != q || c.link.ended || c.closing && c.pipeline[0] != q {
+	if c.disconnected || c.sending != q || c.link.closed || c.closing && c.pipeline[0] != q {
 		return
 	}
-	until := len(q.raw)
+	end := len(q.raw)
 	if q.piece > 0 {
-		until = min(until, from+q.piece)
+		end = min(end, from+q.piece)
 	}
-	if q.disconnectAt > from && q.how != byHalfClose {
-		until = min(until, q.disconnectAt)
+	if q.disconnectAt > from && q.disconnectKind != byHalfClose {
+		end = min(end, q.disconnectAt)
 	}
 	if q.stallAt > from {
-		until = min(until, q.stallAt)
+		end = min(end, q.stallAt)
 	}
 	if q.expect && from < q.head {
-		until = min(until, q.head)
+		end = min(end, q.head)
 	}
 	if c.tracing {
-		c.note("client %s sends %d: %s", c.link, q.id, printable(q.raw[from:until]))
+		c.note("client %s sends %d: %s", c.link, q.id, printable(q.raw[from:end]))
 	}
-	c.link.sendUp(q.raw[from:until])
-	q.sent, q.requestEnd = until, c.link.sent
+	c.link.sendUp(q.raw[from:end])
+	q.sent, q.requestEnd = end, c.link.sent
 	l := c.link
 	later := func(delay int64) {
-		c.after(delay, func() {
+		c.schedule(delay, func() {
 			if c.link == l {
-				c.send(q, until)
+				c.send(q, end)
 			}
 		})
 	}
 	switch {
-	case q.disconnectAt == until && q.how != byHalfClose:
+	case q.disconnectAt == end && q.disconnectKind != byHalfClose:
 		c.disconnect(q)
-	case until == len(q.raw):
+	case end == len(q.raw):
 		c.sending = nil
 		q.sentWhole = c.now
-		if q.disconnectAt == until {
+		if q.disconnectAt == end {
 			for _, q := range c.pipeline {
 				q.disconnectedAt, q.disconnectedLink = c.now, c.link
 			}
@@ -146,15 +146,15 @@ func (c *client) send(q *request, from int) {
 		if len(c.todo) > 0 && (c.todo[0].ahead) && !q.closes {
 			c.next()
 		}
-	case q.expect && until == q.head:
+	case q.expect && end == q.head:
 		c.wait100 = q
-		c.after(q.patience, func() {
+		c.schedule(q.continueTimeout, func() {
 			if c.link == l && c.wait100 == q {
 				c.wait100 = nil
-				c.send(q, until)
+				c.send(q, end)
 			}
 		})
-	case q.stallAt == until:
+	case q.stallAt == end:
 		later(q.stall)
 	default:
 		later(q.gap)
@@ -165,13 +165,13 @@ func (c *client) send(q *request, from int) {
 func (c *client) disconnect(q *request) {
 	c.note("client %s aborts request %d", c.link, q.id)
 	c.disconnected = true
-	how := q.how
+	kind := q.disconnectKind
 	for _, q := range c.pipeline {
 		q.disconnectedAt = c.now
-		q.disconnectedByReset, q.disconnectedLink = how == byReset, c.link
-		q.verdict = disconnectedByClient
+		q.disconnectedByReset, q.disconnectedLink = kind == byReset, c.link
+		q.clientOutcome = disconnectedByClient
 	}
-	if q.how == byReset {
+	if q.disconnectKind == byReset {
 		c.link.abort()
 	} else {
 		c.link.closeByPeer()
@@ -181,7 +181,7 @@ func (c *client) disconnect(q *request) {
 
 func (c *client) reconnect() {
 	c.sending, c.wait100 = nil, nil
-	c.after(c.between(0, c.settings.think), c.start)
+	c.schedule(c.randomIn(0, c.settings.think), c.start)
 }
 
 // received implements peer.
@@ -201,7 +201,7 @@ func (c *client) received(b []byte) {
 			q.slowAt = -1
 			l.pause()
 			c.slowUntil = c.now + q.slow
-			c.after(q.slow, l.resume)
+			c.schedule(q.slow, l.resume)
 		}
 	}
 	for c.parse() {
@@ -237,7 +237,7 @@ func (c *client) parse() bool {
 		}
 		c.head(q)
 		return true
-	case q.verdict == tunnelled:
+	case q.clientOutcome == tunnelled:
 		if c.tunnelBytes(q) {
 			return false
 		}
@@ -262,26 +262,26 @@ func (c *client) head(q *request) {
 		return
 	}
 	status, _ := strconv.Atoi(c.m.line[9:12])
-	own, _ := get(c.m.fields, "X-Sim")
+	simField, _ := get(c.m.fields, "X-Sim")
 	outcome, byGate := get(c.m.fields, "K-Gate-Outcome")
-	if own == "0" && c.unsolicited > 0 {
+	if simField == "0" && c.unsolicited > 0 {
 		q.tainted = true // the container's unsolicited response may have been taken for the response
 	}
 	if q.tainted {
-		own = strconv.Itoa(q.id)
+		simField = strconv.Itoa(q.id)
 	}
-	if own == "" && byGate == 0 && c.promises(q, status, c.m.fields, c.link.writeOf(c.link.delivered-len(c.m.buf))) {
-		own = strconv.Itoa(q.id)
+	if simField == "" && byGate == 0 && c.promises(q, status, c.m.fields, c.link.writeOf(c.link.delivered-len(c.m.buf))) {
+		simField = strconv.Itoa(q.id)
 	}
-	if own == "" && byGate == 0 && status != 100 && q.badHead == "" && !q.probe {
+	if simField == "" && byGate == 0 && status != 100 && q.badHead == "" && !q.probe {
 		c.found("request %d: a response that neither container nor gate sent: %q %q", q.id, c.m.line, c.m.fields)
 	}
-	if own != "" && own != strconv.Itoa(q.id) {
-		c.found("request %d: got the response to request %s", q.id, own)
+	if simField != "" && simField != strconv.Itoa(q.id) {
+		c.found("request %d: got the response to request %s", q.id, simField)
 	}
 	if status < 200 && status != 101 {
 		if !q.tainted {
-			c.judgeInterim(q, status, own != "")
+			c.judgeInterim(q, status, simField != "")
 		}
 		c.m.fields = c.m.fields[:0]
 		return
@@ -332,7 +332,7 @@ func (c *client) head(q *request) {
 	}
 }
 
-func (c *client) judgeInterim(q *request, status int, own bool) {
+func (c *client) judgeInterim(q *request, status int, isContainers bool) {
 	if q.minor == 0 {
 		c.found("request %d: status %d sent to HTTP/1.0", q.id, status)
 	}
@@ -341,7 +341,7 @@ func (c *client) judgeInterim(q *request, status int, own bool) {
 			c.wait100 = nil
 			c.send(q, q.sent)
 		}
-		if !own {
+		if !isContainers {
 			return // not one of the planned interim responses
 		}
 	}
@@ -369,15 +369,15 @@ func (c *client) bodyBytes(q *request, p []byte) {
 	if q.promised {
 		p = c.takeWaiting(q, p, c.link.delivered-len(c.m.buf))
 	}
-	if p = c.takeEvent(q, p, c.taken); len(p) == 0 {
+	if p = c.takeEvent(q, p, c.numReceived); len(p) == 0 {
 		return
 	}
 	want := q.response.body
-	if c.taken+len(p) > len(want) || !bytes.Equal(p, want[c.taken:c.taken+len(p)]) {
-		c.found("request %d: the response body differs from the container's at %d: %s", q.id, c.taken, printable(p))
+	if c.numReceived+len(p) > len(want) || !bytes.Equal(p, want[c.numReceived:c.numReceived+len(p)]) {
+		c.found("request %d: the response body differs from the container's at %d: %s", q.id, c.numReceived, printable(p))
 		return
 	}
-	c.taken += len(p)
+	c.numReceived += len(p)
 }
 
 // endResponse handles the end of a response.
@@ -388,11 +388,11 @@ func (c *client) endResponse(q *request) {
 	q.doneAt = c.now
 	byContainer := c.judgeWaited(q, true)
 	if !byContainer || q.gateOutcome != "" || q.badHead != "" || q.probe {
-		if q.verdict = rejectedByGate; byContainer {
+		if q.clientOutcome = rejectedByGate; byContainer {
 			c.judgeBody(q, c.replyBody)
 		}
 	} else {
-		q.verdict = complete
+		q.clientOutcome = complete
 		c.judgeWhole(q)
 	}
 	c.pipeline = c.pipeline[1:]
@@ -429,15 +429,15 @@ func (c *client) endResponse(q *request) {
 	}
 }
 
-// ended implements peer: the gate has closed or half-closed.
-func (c *client) ended() {
+// peerClosed implements peer: the gate has closed or half-closed.
+func (c *client) peerClosed() {
 	c.note("client %s: the gate closes", c.link)
 	if c.disconnected && !c.halfClosed {
 		return
 	}
 	if len(c.pipeline) > 0 && c.finalHead {
 		switch q := c.pipeline[0]; {
-		case q.verdict == tunnelled:
+		case q.clientOutcome == tunnelled:
 			c.tunnelOver(q)
 		case c.m.mode == untilClose:
 			c.endResponse(q)
@@ -455,7 +455,7 @@ func (c *client) cut() {
 	if c.disconnected && !c.halfClosed {
 		return
 	}
-	if len(c.pipeline) > 0 && c.finalHead && c.pipeline[0].verdict == tunnelled {
+	if len(c.pipeline) > 0 && c.finalHead && c.pipeline[0].clientOutcome == tunnelled {
 		c.tunnelOver(c.pipeline[0])
 	}
 	c.connectionLost(true)
@@ -463,24 +463,24 @@ func (c *client) cut() {
 	c.reconnect()
 }
 
-// connectionLost handles the end of the client's connection. It sets the verdicts of the
+// connectionLost handles the end of the client's connection. It sets the outcomes of the
 // requests that were still open, and reports a fault unless some event of the run explains
 // why they got no complete response.
 func (c *client) connectionLost(reset bool) {
 	for i, q := range c.pipeline {
-		if q.verdict != open {
+		if q.clientOutcome != open {
 			continue
 		}
 		switch {
 		case i == 0 && c.finalHead:
-			q.verdict = cutOff
+			q.clientOutcome = cutOff
 			c.judgeCut(q)
 		case i == 0 && !c.closing:
-			q.verdict = dropped
+			q.clientOutcome = dropped
 			c.judgeDropped(q, reset)
 		default:
-			q.verdict = unread // sent after the last response before the close
-			if !c.closing && i > 0 && c.pipeline[0].verdict == complete {
+			q.clientOutcome = unread // sent after the last response before the close
+			if !c.closing && i > 0 && c.pipeline[0].clientOutcome == complete {
 				c.found("request %d: closed after a response that did not announce it", q.id)
 			}
 		}
@@ -495,13 +495,13 @@ func (c *client) switched(q *request) {
 	if !q.response.switches || q.response.garbage {
 		c.found("request %d: 101, which the container did not send", q.id)
 	}
-	q.verdict = tunnelled
+	q.clientOutcome = tunnelled
 	n := int(c.spread(1, 2000))
 	q.tunnel = bodyOf(q.id, 0, n)
 	c.m.mode = untilClose
 	c.link.sendUp(q.tunnel)
 	l := c.link
-	c.after(c.spread(1, 1000)*millisecond, func() {
+	c.schedule(c.spread(1, 1000)*millisecond, func() {
 		if c.link == l && !c.disconnected {
 			c.link.halfClose()
 		}
@@ -511,11 +511,11 @@ func (c *client) switched(q *request) {
 func (c *client) tunnelBytes(q *request) bool {
 	b := c.m.buf
 	c.m.buf = c.m.buf[:0]
-	if c.taken+len(b) > len(q.tunnel) || !bytes.Equal(b, q.tunnel[c.taken:c.taken+len(b)]) {
+	if c.numReceived+len(b) > len(q.tunnel) || !bytes.Equal(b, q.tunnel[c.numReceived:c.numReceived+len(b)]) {
 		c.found("request %d: wrong tunnel bytes at the client: %s", q.id, printable(b))
 		return false
 	}
-	c.taken += len(b)
+	c.numReceived += len(b)
 	return true
 }
 

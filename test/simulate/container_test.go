@@ -9,35 +9,35 @@ import (
 // container is the application behind the gate.
 type container struct {
 	*run
-	listening bool
-	listensAt int64 // time at which it began to listen; valid while it listens
-	stoppedAt int64
-	links     []*upPeer
-	idle      int64 // idle time after which connections are closed; 0 = never
-	goAways   int   // GOAWAYs sent, and HTTP/2 connections that the container closed
-	unused    int   // connections ended before they carried a request
+	listening   bool
+	listensAt   int64 // time at which it began to listen; valid while it listens
+	stoppedAt   int64
+	links       []*upPeer
+	idleTimeout int64 // idle time after which connections are closed; 0 = never
+	goAways     int   // GOAWAYs sent, and HTTP/2 connections that the container closed
+	unused      int   // connections ended before they carried a request
 }
 
 // upPeer is the container's end of a connection, or of a stream over HTTP/2.
 type upPeer struct {
 	*container
-	link       *link
-	m          message
-	request    *request // the current request
-	reading    bool     // its body is incomplete
-	taken      int      // body bytes received
-	responding bool
-	responded  bool
-	served     int
-	dirty      bool // has sent bytes outside a response
-	closed     bool
-	last       *request // the previous request
-	idleSeq    int
-	headFrom   int64 // time of the first byte of the head
-	idleClosed bool
-	tunnel     int  // bytes received in a tunnel
-	overH2     bool // the connection uses HTTP/2
-	conn       *h2Up
+	link        *link
+	m           message
+	request     *request // the current request
+	reading     bool     // its body is incomplete
+	numReceived int      // body bytes received
+	responding  bool
+	responded   bool
+	served      int
+	dirty       bool // has sent bytes outside a response
+	closed      bool
+	last        *request // the previous request
+	idleSeq     int
+	headFrom    int64 // time of the first byte of the head
+	idleClosed  bool
+	tunnel      int  // bytes received in a tunnel
+	overH2      bool // the connection uses HTTP/2
+	conn        *h2Up
 }
 
 // accept decides the result of a connection attempt.
@@ -46,24 +46,24 @@ func (c *container) accept(l *link) (listening, atOnce bool) {
 	u := c.scratch.peer()
 	u.container, u.link = c, l
 	l.peer = u
-	if c.h2.up {
+	if c.h2.useUpstreamH2 {
 		l.peer = &h2Detector{upPeer: u}
 	}
 	listening = c.listening
 	atOnce = c.rng.IntN(2) == 0
 	if listening {
 		c.links = append(c.links, u)
-		l.after(0, func() {}) // this empty event keeps the random choices of the recorded seeds
+		l.schedule(0, func() {}) // this empty event keeps the random choices of the recorded seeds
 	}
 	if atOnce {
 		return listening, true
 	}
-	l.after(l.lag(), func() {
+	l.schedule(l.lag(), func() {
 		if l.state != connecting || l.closedByGate {
 			return
 		}
 		if !listening {
-			l.state = refused
+			l.state = connRefused
 		} else {
 			l.state = established
 		}
@@ -139,13 +139,13 @@ func (u *upPeer) readHead() bool {
 	if q.plain != nil { // an earlier attempt used HTTP/2
 		q.response, q.plain = *q.plain, nil
 	}
-	u.request, u.reading, u.taken, u.responded, u.responding = q, true, 0, false, false
+	u.request, u.reading, u.numReceived, u.responded, u.responding = q, true, 0, false, false
 	u.judgeHead(q, method)
 	u.served++
 	q.heads++
 	q.responseSent, q.responseSentAt, q.startedAt, q.interimsSent = 0, 0, 0, 0
 	q.headAt = u.now
-	q.on = u
+	q.upstream = u
 	if u.dirty { // excess bytes would be parsed as the next response
 		q.breaks++
 		q.breaksAfterSend++
@@ -158,7 +158,7 @@ func (u *upPeer) readHead() bool {
 	if u.tracing {
 		u.note("container %s has the head of %d: %s", u.link, q.id, u.m.line)
 	}
-	if q.response.early || q.coding == without {
+	if q.response.early || q.coding == noBody {
 		u.startResponse()
 	} else if q.response.interims != nil && q.expect {
 		u.startInterims()
@@ -196,8 +196,8 @@ func (u *upPeer) judgeHead(q *request, method string) {
 	if v, n := get(u.m.fields, "X-Sim"); n != 1 || v != strconv.Itoa(q.id) {
 		u.found("request %d: fields of another request: %q", q.id, u.m.fields)
 	}
-	if v, n := get(u.m.fields, "X-Forwarded-For"); n != 1 || v != q.from {
-		u.found("request %d: X-Forwarded-For %q, the client is %s", q.id, v, q.from)
+	if v, n := get(u.m.fields, "X-Forwarded-For"); n != 1 || v != q.clientAddress {
+		u.found("request %d: X-Forwarded-For %q, the client is %s", q.id, v, q.clientAddress)
 	}
 	for _, name := range []string{"Keep-Alive", "Proxy-Connection", "K-Gate-Outcome"} {
 		if _, n := get(u.m.fields, name); n > 0 {
@@ -210,7 +210,7 @@ func (u *upPeer) judgeHead(q *request, method string) {
 	if _, n := get(u.m.fields, "Accept-Encoding"); (n > 0) != (q.acceptsCoding && !q.mayPromise()) {
 		u.found("request %d: Accept-Encoding reached the container %d times", q.id, n)
 	}
-	if u.m.mode != q.coding && !(q.coding == length && len(q.body) == 0 && u.m.mode == without) {
+	if u.m.mode != q.coding && !(q.coding == length && len(q.body) == 0 && u.m.mode == noBody) {
 		u.found("request %d: framing %d at the container, the client sent %d", q.id, u.m.mode, q.coding)
 	}
 	if u.dirty {
@@ -255,11 +255,11 @@ func (u *upPeer) judgeHead(q *request, method string) {
 func (u *upPeer) readBody() bool {
 	q := u.request
 	done, err := u.m.body(func(p []byte) {
-		if u.taken+len(p) > len(q.body) || !bytes.Equal(p, q.body[u.taken:u.taken+len(p)]) {
-			u.found("request %d: the request body differs from the client's at %d: %s", q.id, u.taken, printable(p))
+		if u.numReceived+len(p) > len(q.body) || !bytes.Equal(p, q.body[u.numReceived:u.numReceived+len(p)]) {
+			u.found("request %d: the request body differs from the client's at %d: %s", q.id, u.numReceived, printable(p))
 			return
 		}
-		u.taken += len(p)
+		u.numReceived += len(p)
 	})
 	if err != nil {
 		u.found("request %d: a malformed body at the container: %v", q.id, err)
@@ -269,8 +269,8 @@ func (u *upPeer) readBody() bool {
 		return false
 	}
 	u.reading = false
-	if u.taken != len(q.body) {
-		u.found("request %d: the request body ends at %d of %d", q.id, u.taken, len(q.body))
+	if u.numReceived != len(q.body) {
+		u.found("request %d: the request body ends at %d of %d", q.id, u.numReceived, len(q.body))
 	}
 	if _, n := get(u.m.trailers, "X-Sim-Trailer"); q.trail && n != 1 || !q.trail && n > 0 {
 		u.found("request %d: trailers %q", q.id, u.m.trailers)
@@ -278,7 +278,7 @@ func (u *upPeer) readBody() bool {
 	q.executed++
 	q.wholeAt = u.now
 	switch {
-	case !q.response.early && q.coding != without:
+	case !q.response.early && q.coding != noBody:
 		u.startResponse()
 	case u.responded:
 		u.requestDone()
@@ -301,8 +301,8 @@ func (u *upPeer) startResponse() {
 	q := u.request
 	u.responding = true
 	q.responseAt = u.now + q.response.wait
-	u.after(q.response.wait, func() {
-		if u.closed || u.request != q || u.link.ended {
+	u.schedule(q.response.wait, func() {
+		if u.closed || u.request != q || u.link.closed {
 			return
 		}
 		if q.response.silent {
@@ -316,17 +316,17 @@ func (u *upPeer) startResponse() {
 // respond sends the response from the offset from on.
 func (u *upPeer) respond(q *request, from int) {
 	a := &q.response
-	if u.closed || u.request != q || u.link.ended {
+	if u.closed || u.request != q || u.link.closed {
 		return
 	}
-	until := len(a.wire)
+	end := len(a.wire)
 	if a.cutAt >= 0 {
-		until = max(a.cutAt, from)
+		end = max(a.cutAt, from)
 	}
 	if a.extra && len(a.wire) > u.link.receive { // the excess would arrive after the next request, where no proxy could tell it from a response
-		until = max(from, min(until, a.full))
+		end = max(from, min(end, a.full))
 	}
-	n := until - from
+	n := end - from
 	if a.piece > 0 {
 		n = min(n, a.piece)
 	}
@@ -339,8 +339,8 @@ func (u *upPeer) respond(q *request, from int) {
 	}
 	q.responseSent = from
 	u.dirty = u.dirty || from > a.full
-	if from < until {
-		u.after(a.gap, func() { u.respond(q, from) })
+	if from < end {
+		u.schedule(a.gap, func() { u.respond(q, from) })
 		return
 	}
 	u.responded = true
@@ -348,7 +348,7 @@ func (u *upPeer) respond(q *request, from int) {
 	switch {
 	case a.cutAt >= 0:
 		u.end(a.hard)
-	case a.garbage || a.wrong:
+	case a.garbage || a.lengthTooLong:
 		u.end(false)
 	case a.switches:
 		u.parse()
@@ -368,7 +368,7 @@ func (u *upPeer) requestDone() {
 	u.idleSeq++
 	seq := u.idleSeq
 	if u.link.segment == 0 && u.chance(u.settings.w.unasked) {
-		u.after(u.spread(1, 500)*millisecond, func() {
+		u.schedule(u.spread(1, 500)*millisecond, func() {
 			if u.request == nil && u.idleSeq == seq && !u.closed && len(u.m.buf) == 0 {
 				u.dirty = true
 				u.unsolicited++
@@ -376,8 +376,8 @@ func (u *upPeer) requestDone() {
 			}
 		})
 	}
-	if u.idle > 0 {
-		u.after(u.idle, func() {
+	if u.idleTimeout > 0 {
+		u.schedule(u.idleTimeout, func() {
 			if u.request == nil && u.idleSeq == seq && !u.closed && len(u.m.buf) == 0 {
 				u.closed = true
 				u.idleClosed = true
@@ -436,8 +436,8 @@ func (u *upPeer) mayMeanWrongProtocol() bool {
 	return u.h2.upH2 && !u.h2.onlyH2
 }
 
-// ended implements peer: the gate has half-closed or closed.
-func (u *upPeer) ended() {
+// peerClosed implements peer: the gate has half-closed or closed.
+func (u *upPeer) peerClosed() {
 	u.note("container %s: the gate half-closes or closes", u.link)
 	if q := u.request; q != nil && q.response.switches && u.responded && !u.closed {
 		q.tunnelEnded++
@@ -496,16 +496,16 @@ func (u *upPeer) tunnelled() {
 }
 
 // restart stops the container, and starts it again after down.
-func (c *container) restart(down int64) {
-	c.note("container stops for %d ms", down/millisecond)
+func (c *container) restart(downTime int64) {
+	c.note("container stops for %d ms", downTime/millisecond)
 	c.listening, c.stoppedAt = false, c.now
 	for _, u := range c.links {
-		if !u.closed && !u.link.ended {
+		if !u.closed && !u.link.closed {
 			u.end(c.rng.IntN(2) == 0)
 		}
 	}
 	c.links = nil
-	c.after(down, c.listen)
+	c.schedule(downTime, c.listen)
 }
 
 func (c *container) listen() {

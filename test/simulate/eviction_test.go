@@ -23,7 +23,7 @@ func drawEviction(seed uint64, s *settings) {
 
 func drawRule(w *world) exchange.Eviction {
 	return exchange.Eviction{
-		Class: uint8(w.between(1, admission.Classes-1)),
+		Class: uint8(w.randomIn(1, admission.Classes-1)),
 		After: time.Duration(w.spread(1, 500)) * time.Millisecond,
 		Rate:  pick(w, 0.5, 5, 50),
 	}
@@ -38,17 +38,17 @@ func (r *run) judgeEvicted(q *request, x *gate.Record) bool {
 		if o.begun == 0 || e == nil || !e.Overload.Evict.Set() || o.class >= q.class || q.class < int(e.Overload.Evict.Class) || q.class < int(q.rules.Overload.Evict.Class) || !q.rules.Overload.Evict.Set() {
 			continue
 		}
-		left := r.now // o is still queued
+		leftAt := r.now // o is still queued
 		if o.record != nil && o.endings == 0 && o.record.Admitted > 0 {
-			left = int64(o.record.Admitted)
+			leftAt = int64(o.record.Admitted)
 		} else if o.endings > 0 {
-			left = o.leftQueueAt()
+			leftAt = o.queueEnd()
 		}
-		held := int64(0)
+		slotTime := int64(0)
 		if r.settings.gate.HardConcurrency {
-			held = r.now - int64(x.Admitted) // with a hard limit the eviction may have begun long before its end
+			slotTime = r.now - int64(x.Admitted) // with a hard limit the eviction may have begun long before its end
 		}
-		if r.now-o.begunAt >= int64(e.Overload.Evict.After)-r.kernel.maxDelay && left >= r.now-held-2*r.kernel.maxDelay-millisecond {
+		if r.now-o.begunAt >= int64(e.Overload.Evict.After)-r.kernel.maxDelay && leftAt >= r.now-slotTime-2*r.kernel.maxDelay-millisecond {
 			lowest = max(lowest, o.class)
 		}
 	}

@@ -32,8 +32,8 @@ type h2Client struct {
 
 // resize is a change of the initial window that the gate has not acknowledged.
 type resize struct {
-	change int    // of the stream windows
-	before uint32 // the change applies to smaller stream identifiers
+	change          int    // of the stream windows
+	firstUnaffected uint32 // the change applies to smaller stream identifiers
 }
 
 // h2Stream is a request of an h2Client.
@@ -51,15 +51,15 @@ type h2Stream struct {
 	uploadRejected bool // a final response arrived instead of 100
 	openedAt       int64
 
-	finalHead  bool // the final head was received
-	ended      bool // END_STREAM was received
-	canceled   bool // reset by the client
-	closed     bool
-	taken      int
-	reply      []byte
-	uncredited int
-	paused     bool
-	trailers   [][2]string
+	finalHead   bool // the final head was received
+	endReceived bool // END_STREAM was received
+	canceled    bool // reset by the client
+	closed      bool
+	numReceived int
+	reply       []byte
+	uncredited  int
+	paused      bool
+	trailers    [][2]string
 }
 
 func (c *h2Client) start() {
@@ -82,11 +82,11 @@ func (c *h2Client) start() {
 		c.done = true
 		return
 	case !room:
-		if c.tries++; c.tries > 100 {
+		if c.numAttempts++; c.numAttempts > 100 {
 			c.done = true
 			return
 		}
-		c.after(50*millisecond, c.start)
+		c.schedule(50*millisecond, c.start)
 		return
 	}
 	h := &c.run.h2
@@ -120,7 +120,7 @@ func (c *h2Client) preface() {
 	if c.rng.IntN(2) == 0 {
 		more := c.rng.IntN(1 << 20)
 		c.end.recv += more + 1
-		b = frame(b, fWindow, 0, 0, word(uint32(more+1)))
+		b = frame(b, fWindow, 0, 0, uint32Bytes(uint32(more+1)))
 	}
 	c.end.write(b)
 	if c.chance(c.run.h2.pings) {
@@ -137,8 +137,8 @@ func (c *h2Client) preface() {
 // later runs f after delay, unless the connection has ended.
 func (c *h2Client) later(delay int64, f func()) {
 	l := c.link
-	c.after(delay, func() {
-		if c.link == l && !c.disconnected && !l.ended {
+	c.schedule(delay, func() {
+		if c.link == l && !c.disconnected && !l.closed {
 			f()
 		}
 	})
@@ -159,11 +159,11 @@ func (c *h2Client) acked() {
 	x := c.resizes[0]
 	c.resizes = c.resizes[1:]
 	for _, s := range c.open {
-		if s.id < x.before {
+		if s.id < x.firstUnaffected {
 			s.recv += x.change
 		}
 	}
-	if x.before == 0 {
+	if x.firstUnaffected == 0 {
 		return
 	}
 	for _, s := range c.open { // replenish windows that are too small now
@@ -180,13 +180,13 @@ func (c *h2Client) settings(change int) {
 		c.upload(s)
 	}
 	if !c.disconnected {
-		c.after(0, c.next)
+		c.schedule(0, c.next)
 	}
 }
 
 // next opens the next stream if the limits allow it.
 func (c *h2Client) next() {
-	if c.disconnected || c.closing || c.thinking || c.done || c.link.ended || len(c.open) >= c.maxStreams {
+	if c.disconnected || c.closing || c.thinking || c.done || c.link.closed || len(c.open) >= c.maxStreams {
 		return
 	}
 	if len(c.todo) == 0 {
@@ -216,7 +216,7 @@ func (c *h2Client) closeIdle() {
 	c.disconnected, c.done = true, len(c.todo) == 0
 	defer func() { c.end.deadEnd = true }()
 	if c.chance(c.run.h2.announces) {
-		c.end.sendFrame(fGoAway, 0, 0, append(word(0), word(codeNone)...))
+		c.end.sendFrame(fGoAway, 0, 0, append(uint32Bytes(0), uint32Bytes(codeNone)...))
 	}
 	c.end.whenSent(c.link.closeByPeer)
 	if !c.done {
@@ -231,25 +231,25 @@ func (c *h2Client) reconnect() {
 		c.done = true
 		return
 	}
-	c.after(c.between(0, c.run.settings.think), c.start)
+	c.schedule(c.randomIn(0, c.run.settings.think), c.start)
 }
 
 // streamOf returns the stream of a frame, or nil to ignore the frame.
-func (c *h2Client) streamOf(id uint32, what uint8) *h2Stream {
+func (c *h2Client) streamOf(id uint32, frameType uint8) *h2Stream {
 	if id%2 == 0 || int(id/2) >= len(c.streams) {
-		c.end.wrong("%s of %d, which is not open", frameNames[what], id)
+		c.end.protocolError("%s of %d, which is not open", frameNames[frameType], id)
 		return nil
 	}
 	s := c.streams[id/2]
 	switch {
 	case s.canceled:
 		return nil
-	case s.ended && (what == fHeaders || what == fData):
-		c.end.wrong("%s of %d, which has ended", frameNames[what], id)
+	case s.endReceived && (frameType == fHeaders || frameType == fData):
+		c.end.protocolError("%s of %d, which has ended", frameNames[frameType], id)
 		return nil
 	case s.closed:
-		if what == fHeaders || what == fData {
-			c.end.wrong("%s of %d, which is closed", frameNames[what], id)
+		if frameType == fHeaders || frameType == fData {
+			c.end.protocolError("%s of %d, which is closed", frameNames[frameType], id)
 		}
 		return nil
 	}
@@ -259,25 +259,25 @@ func (c *h2Client) streamOf(id uint32, what uint8) *h2Stream {
 // h2Peer is a connection of an h2Client, which may already use a newer one.
 type h2Peer struct {
 	*h2Client
-	on *link
+	conn *link
 }
 
 func (p *h2Peer) received(b []byte) {
-	if p.on == p.link && !p.disconnected {
+	if p.conn == p.link && !p.disconnected {
 		p.parse(b)
 	}
 }
 
-func (p *h2Peer) ended() {
-	if p.on == p.link && !p.disconnected {
-		p.h2Client.ended()
+func (p *h2Peer) peerClosed() {
+	if p.conn == p.link && !p.disconnected {
+		p.h2Client.peerClosed()
 	} else {
-		p.on.closeByPeer()
+		p.conn.closeByPeer()
 	}
 }
 
 func (p *h2Peer) cut() {
-	if p.on == p.link && !p.disconnected {
+	if p.conn == p.link && !p.disconnected {
 		p.h2Client.cut()
 	}
 }
@@ -312,7 +312,7 @@ func (c *h2Client) takeHTTP1(b []byte) {
 
 // releaseCredit returns n octets of credit to a stream when the policy says so.
 func (c *h2Client) releaseCredit(s *h2Stream, n int) {
-	if !s.closed && !c.disconnected && n > 0 && !s.ended {
+	if !s.closed && !c.disconnected && n > 0 && !s.endReceived {
 		s.recv += n
 		c.end.releaseCredit(s.id, n)
 	}
@@ -332,11 +332,11 @@ func (c *h2Client) data(id uint32, p []byte, charged int, end bool) {
 		return
 	}
 	if !s.finalHead {
-		c.end.wrong("DATA of %d before its head", id)
+		c.end.protocolError("DATA of %d before its head", id)
 		return
 	}
 	if s.recv -= charged; s.recv < 0 && charged > 0 {
-		c.end.wrong("DATA of %d beyond its window, by %d", id, -s.recv)
+		c.end.protocolError("DATA of %d beyond its window, by %d", id, -s.recv)
 		return
 	}
 	c.bodyBytes2(s, p)
@@ -346,11 +346,11 @@ func (c *h2Client) data(id uint32, p []byte, charged int, end bool) {
 	}
 	s.uncredited += charged
 	q := s.q
-	if q.slowAt >= 0 && s.taken >= q.slowAt {
+	if q.slowAt >= 0 && s.numReceived >= q.slowAt {
 		q.slowAt = -1
 		c.stall(s)
 	}
-	if q.disconnectAfter >= 0 && s.taken+q.commented >= max(q.disconnectAfter, 1) {
+	if q.disconnectAfter >= 0 && s.numReceived+q.commented >= max(q.disconnectAfter, 1) {
 		c.abortRequest(s)
 		return
 	}
@@ -372,7 +372,7 @@ func (c *h2Client) stall(s *h2Stream) {
 		l := c.link
 		l.pause()
 		c.pausedAt = c.now
-		c.after(s.q.slow, l.resume)
+		c.schedule(s.q.slow, l.resume)
 		return
 	}
 	s.paused = true
@@ -404,7 +404,7 @@ func (c *h2Client) returnStreamCredit(s *h2Stream) {
 func (c *h2Client) windowUpdate(id uint32, n int) {
 	if id == 0 {
 		if c.end.send > 256<<10 {
-			c.end.wrong("the connection window is %d, %d octets were credited too often", c.end.send, c.end.send-256<<10)
+			c.end.protocolError("the connection window is %d, %d octets were credited too often", c.end.send, c.end.send-256<<10)
 			return
 		}
 		for _, s := range slices.Clone(c.open) {
@@ -418,7 +418,7 @@ func (c *h2Client) windowUpdate(id uint32, n int) {
 	}
 	s.send += n
 	if s.send > c.end.window {
-		c.end.wrong("the window of stream %d is %d, %d octets were credited too often", id, s.send, s.send-c.end.window)
+		c.end.protocolError("the window of stream %d is %d, %d octets were credited too often", id, s.send, s.send-c.end.window)
 		return
 	}
 	c.upload(s)
@@ -432,13 +432,13 @@ func (c *h2Client) goAway(last, code uint32) {
 	case code == codeCalm && c.run.h2SlowHeads():
 		c.enhanceYourCalm = true
 	case code != codeNone:
-		c.end.wrong("GOAWAY with code %d", code)
+		c.end.protocolError("GOAWAY with code %d", code)
 		return
 	case c.drainedAt == 0 && c.run.settings.descriptors == 0:
-		c.end.wrong("GOAWAY, but the connection does not end")
+		c.end.protocolError("GOAWAY, but the connection does not end")
 		return
 	case c.goAwayAt != 0 && last > c.last:
-		c.end.wrong("GOAWAY for %d after one for %d", last, c.last)
+		c.end.protocolError("GOAWAY for %d after one for %d", last, c.last)
 		return
 	case last == h2LastID && c.goAwayAnnouncedAt == 0:
 		c.goAwayAnnouncedAt = c.now
@@ -461,7 +461,7 @@ func (c *h2Client) goAway(last, code uint32) {
 	}
 }
 
-func (c *h2Client) ended() {
+func (c *h2Client) peerClosed() {
 	c.note("client %s: the gate closes", c.link)
 	c.lost2(false)
 	c.disconnected = true
@@ -478,7 +478,7 @@ func (c *h2Client) cut() {
 
 func (c *h2Client) beginTunnel2(s *h2Stream) {
 	q := s.q
-	q.verdict = tunnelled
+	q.clientOutcome = tunnelled
 	q.tunnel = bodyOf(q.id, 0, int(c.spread(1, 2000)))
 	c.upload(s)
 	c.later(c.spread(1, 1000)*millisecond, func() {
@@ -495,8 +495,8 @@ func (c *h2Client) beginTunnel2(s *h2Stream) {
 func (c *h2Client) bodyBytes2(s *h2Stream, p []byte) {
 	q := s.q
 	switch {
-	case q.verdict == tunnelled:
-		if s.taken+len(p) > s.sent || !bytes.Equal(p, q.tunnel[s.taken:s.taken+len(p)]) {
+	case q.clientOutcome == tunnelled:
+		if s.numReceived+len(p) > s.sent || !bytes.Equal(p, q.tunnel[s.numReceived:s.numReceived+len(p)]) {
 			c.found("request %d: wrong tunnel bytes at the client: %s", q.id, printable(p))
 			return
 		}
@@ -507,12 +507,12 @@ func (c *h2Client) bodyBytes2(s *h2Stream, p []byte) {
 		if q.promised {
 			p = c.takeWaiting(q, p, c.end.frameEnd-len(p))
 		}
-		p = c.takeEvent(q, p, s.taken)
+		p = c.takeEvent(q, p, s.numReceived)
 		want := q.response.body
-		if s.taken+len(p) > len(want) || !bytes.Equal(p, want[s.taken:s.taken+len(p)]) {
-			c.found("request %d: the response body differs from the container's at %d: %s", q.id, s.taken, printable(p))
+		if s.numReceived+len(p) > len(want) || !bytes.Equal(p, want[s.numReceived:s.numReceived+len(p)]) {
+			c.found("request %d: the response body differs from the container's at %d: %s", q.id, s.numReceived, printable(p))
 			return
 		}
 	}
-	s.taken += len(p)
+	s.numReceived += len(p)
 }

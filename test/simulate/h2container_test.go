@@ -50,7 +50,7 @@ type ignoringPeer struct{ link *link }
 
 func (ignoringPeer) connected()      {}
 func (ignoringPeer) received([]byte) {}
-func (n ignoringPeer) ended()        { n.link.closeByPeer() }
+func (n ignoringPeer) peerClosed()   { n.link.closeByPeer() }
 func (ignoringPeer) cut()            {}
 
 // h2Up is the container's end of an HTTP/2 connection. The oracle has a separate upPeer
@@ -81,8 +81,8 @@ type h2UpStream struct {
 	updates     int // WINDOW_UPDATEs sent for recv
 	uncredited  int
 	requestDone bool // the request is complete
-	ended       bool // END_STREAM has been sent
-	said        int  // body octets sent
+	endSent     bool // END_STREAM has been sent
+	numSent     int  // body octets sent
 	headSent    bool // the final head has been sent
 	paused      bool
 	ready       bool // the delay of the response has passed
@@ -137,8 +137,8 @@ func (c *h2Up) begin() {
 
 // later runs f after delay, unless the connection has ended.
 func (c *h2Up) later(delay int64, f func()) {
-	c.after(delay, func() {
-		if !c.closed && !c.link.ended {
+	c.schedule(delay, func() {
+		if !c.closed && !c.link.closed {
 			f()
 		}
 	})
@@ -149,20 +149,20 @@ func (c *h2Up) later(delay int64, f func()) {
 func (c *h2Up) goAwayBy() {
 	if !c.goAwayAnnounced && c.rng.IntN(2) == 0 {
 		c.goAwayAnnounced = true
-		c.end.sendFrame(fGoAway, 0, 0, append(word(h2LastID), word(codeNone)...))
-		c.later(c.between(0, 50)*millisecond, c.goAwayBy)
+		c.end.sendFrame(fGoAway, 0, 0, append(uint32Bytes(h2LastID), uint32Bytes(codeNone)...))
+		c.later(c.randomIn(0, 50)*millisecond, c.goAwayBy)
 		return
 	}
 	c.goAwaySent, c.last = true, c.latest
 	c.container.goAways++
-	c.end.sendFrame(fGoAway, 0, 0, append(word(c.last), word(codeNone)...))
+	c.end.sendFrame(fGoAway, 0, 0, append(uint32Bytes(c.last), uint32Bytes(codeNone)...))
 	c.closeIfDone()
 }
 
 // closeIfDone closes a connection without streams that accepts no new ones.
 func (c *h2Up) closeIfDone() {
 	if c.goAwaySent && len(c.streams) == 0 && c.chance(0.5) {
-		c.later(c.between(0, 5)*millisecond, func() {
+		c.later(c.randomIn(0, 5)*millisecond, func() {
 			c.close()
 		})
 	}
@@ -192,8 +192,8 @@ func (c *h2Up) received(b []byte) {
 	c.end.parse(b)
 }
 
-// ended implements peer.
-func (c *h2Up) ended() {
+// peerClosed implements peer.
+func (c *h2Up) peerClosed() {
 	c.note("container %s: the gate half-closes or closes", c.link)
 	c.drop()
 	c.link.closeByPeer()
@@ -242,7 +242,7 @@ func (c *h2Up) acked() {
 
 func (c *h2Up) goAway(last, code uint32) {
 	if code != codeNone {
-		c.end.wrong("GOAWAY with code %d to the container", code)
+		c.end.protocolError("GOAWAY with code %d to the container", code)
 	}
 }
 
@@ -251,26 +251,26 @@ func (c *h2Up) windowUpdate(id uint32, n int) {
 		for _, s := range slices.Clone(c.streams) {
 			c.respond(s)
 		}
-	} else if s := c.of(id); s != nil {
+	} else if s := c.streamByID(id); s != nil {
 		s.send += n
 		c.respond(s)
 	} else if id > c.latest || id%2 == 0 {
-		c.end.wrong("WINDOW_UPDATE of %d, which is not open", id)
+		c.end.protocolError("WINDOW_UPDATE of %d, which is not open", id)
 	}
 }
 
 func (c *h2Up) reset(id uint32, code uint32) {
 	if id > c.latest || id%2 == 0 {
-		c.end.wrong("RST_STREAM of %d, which is not open", id)
+		c.end.protocolError("RST_STREAM of %d, which is not open", id)
 		return
 	}
-	if s := c.of(id); s != nil {
+	if s := c.streamByID(id); s != nil {
 		c.note("container %s: request %d is reset by the gate, code %d", c.link, s.q.id, code)
 		c.remove(s)
 	}
 }
 
-func (c *h2Up) of(id uint32) *h2UpStream {
+func (c *h2Up) streamByID(id uint32) *h2UpStream {
 	for _, s := range c.streams {
 		if s.id == id {
 			return s
@@ -297,15 +297,15 @@ func (c *h2Up) remove(s *h2UpStream) {
 		c.container.links = slices.Delete(c.container.links, i, i+1)
 	}
 	c.closeIfDone()
-	if len(c.streams) == 0 && c.container.idle > 0 {
+	if len(c.streams) == 0 && c.container.idleTimeout > 0 {
 		c.idleSeq++
 		seq := c.idleSeq
-		c.later(c.container.idle, func() {
+		c.later(c.container.idleTimeout, func() {
 			if len(c.streams) > 0 || c.idleSeq != seq {
 				return
 			}
 			if c.rng.IntN(2) == 0 {
-				c.end.sendFrame(fGoAway, 0, 0, append(word(c.latest), word(codeNone)...))
+				c.end.sendFrame(fGoAway, 0, 0, append(uint32Bytes(c.latest), uint32Bytes(codeNone)...))
 			}
 			c.close()
 		})
@@ -314,13 +314,13 @@ func (c *h2Up) remove(s *h2UpStream) {
 
 // head implements h2Role.
 func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
-	if s := c.of(id); s != nil {
+	if s := c.streamByID(id); s != nil {
 		c.trailers(s, fields, end)
 		return
 	}
 	if id <= c.latest || id%2 == 0 {
 		if id%2 == 0 {
-			c.end.wrong("HEADERS of %d", id)
+			c.end.protocolError("HEADERS of %d", id)
 		}
 		c.lateTrailers(id)
 		return // the container has closed the stream, but the gate does not know that yet
@@ -331,21 +331,21 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 	method, _ := get(fields, ":method")
 	q := c.requestOf(" " + path + " ")
 	if q == nil {
-		c.end.wrong("the container received a request that no client sent: %q", fields)
+		c.end.protocolError("the container received a request that no client sent: %q", fields)
 		return
 	}
 	if c.goAwaySent && id > c.last {
-		q.refusals++
+		q.numUnprocessed++
 		return
 	}
 	if c.chance(c.h2.upReject) {
-		q.refusals++
+		q.numUnprocessed++
 		c.note("container %s rejects request %d", c.link, q.id)
 		c.end.sendNumber(fReset, id, codeRefused)
 		return
 	}
 	if c.maxStreams > 0 && c.strict && len(c.streams) >= c.maxStreams {
-		c.end.wrong("stream %d opened, but %d of %d are already open", id, len(c.streams), c.maxStreams)
+		c.end.protocolError("stream %d opened, but %d of %d are already open", id, len(c.streams), c.maxStreams)
 		return
 	}
 	c.upPeer.served = int(id+1) / 2
@@ -357,9 +357,9 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 	c.streams = append(c.streams, s)
 	c.judgeHead2(u, q, method, fields, end)
 	if s.recv < 1000 {
-		delay := c.between(0, 20) * millisecond
+		delay := c.randomIn(0, 20) * millisecond
 		if c.windowless {
-			delay = c.wait.between(0, 3000) * millisecond
+			delay = c.wait.randomIn(0, 3000) * millisecond
 		}
 		c.later(delay, func() { c.releaseCredit(s, 1000) })
 	}
@@ -367,7 +367,7 @@ func (c *h2Up) head(id uint32, fields [][2]string, end bool) {
 	q.responseToHTTP2(c.world)
 	q.heads++
 	q.responseSent, q.responseSentAt, q.startedAt, q.interimsSent = 0, 0, 0, 0
-	q.headAt, q.on = c.now, u
+	q.headAt, q.upstream = c.now, u
 	c.container.links = append(c.container.links, u)
 	if c.tracing {
 		c.note("container %s has the head of %d: %v", c.link, q.id, fields)
@@ -395,7 +395,7 @@ func (c *h2Up) lateTrailers(id uint32) {
 	if c.h2.upCuts {
 		c.goAwaySent, c.last = true, c.latest
 		c.container.goAways++
-		c.end.sendFrame(fGoAway, 0, 0, append(word(c.latest), word(codeBad)...))
+		c.end.sendFrame(fGoAway, 0, 0, append(uint32Bytes(c.latest), uint32Bytes(codeBad)...))
 		c.later(0, c.close)
 	}
 }
@@ -454,23 +454,23 @@ func (c *h2Up) data(id uint32, p []byte, charged int, end bool) {
 		c.end.recv += n
 		c.end.releaseCredit(0, n)
 	}
-	s := c.of(id)
+	s := c.streamByID(id)
 	if s == nil {
 		if id > c.latest || id%2 == 0 {
-			c.end.wrong("DATA of %d, which is not open", id)
+			c.end.protocolError("DATA of %d, which is not open", id)
 		}
 		return
 	}
 	q, u := s.q, s.u
 	if s.recv -= charged; s.recv < 0 && charged > 0 {
-		c.end.wrong("DATA of %d beyond its window, by %d", id, -s.recv)
+		c.end.protocolError("DATA of %d beyond its window, by %d", id, -s.recv)
 		return
 	}
-	if s.requestDone || u.taken+len(p) > len(q.body) || !bytes.Equal(p, q.body[u.taken:u.taken+len(p)]) {
-		c.found("request %d: the request body differs from the client's at %d: %s", q.id, u.taken, printable(p))
+	if s.requestDone || u.numReceived+len(p) > len(q.body) || !bytes.Equal(p, q.body[u.numReceived:u.numReceived+len(p)]) {
+		c.found("request %d: the request body differs from the client's at %d: %s", q.id, u.numReceived, printable(p))
 		return
 	}
-	u.taken += len(p)
+	u.numReceived += len(p)
 	if end {
 		c.endRequest(s)
 		return

@@ -17,12 +17,12 @@ func (c *h2Client) head(id uint32, fields [][2]string, end bool) {
 	q := s.q
 	if s.finalHead {
 		if !end {
-			c.end.wrong("a second head for %d", id)
+			c.end.protocolError("a second head for %d", id)
 			return
 		}
 		for _, f := range fields {
 			if f[0][0] == ':' {
-				c.end.wrong("%s in the trailers of %d", f[0], id)
+				c.end.protocolError("%s in the trailers of %d", f[0], id)
 			}
 		}
 		s.trailers = slices.Clone(fields)
@@ -35,29 +35,29 @@ func (c *h2Client) head(id uint32, fields [][2]string, end bool) {
 		c.found("request %d: head %q", q.id, fields)
 		return
 	}
-	own, _ := get(fields, "x-sim")
+	simField, _ := get(fields, "x-sim")
 	outcome, byGate := get(fields, "k-gate-outcome")
-	if own == "0" && c.unsolicited > 0 {
+	if simField == "0" && c.unsolicited > 0 {
 		q.tainted = true
 	}
 	if q.tainted {
-		own = strconv.Itoa(q.id)
+		simField = strconv.Itoa(q.id)
 	}
-	if own == "" && byGate == 0 && c.promises(q, status, fields, c.link.writeOf(c.end.frameEnd)) {
-		own = strconv.Itoa(q.id)
+	if simField == "" && byGate == 0 && c.promises(q, status, fields, c.link.writeOf(c.end.frameEnd)) {
+		simField = strconv.Itoa(q.id)
 	}
-	if own == "" && byGate == 0 && status != 100 && q.badHead == "" && !q.probe {
+	if simField == "" && byGate == 0 && status != 100 && q.badHead == "" && !q.probe {
 		c.found("request %d: a response that neither container nor gate sent: %q", q.id, fields)
 	}
-	if own != "" && own != strconv.Itoa(q.id) {
-		c.found("request %d: got the response to request %s", q.id, own)
+	if simField != "" && simField != strconv.Itoa(q.id) {
+		c.found("request %d: got the response to request %s", q.id, simField)
 	}
 	if status < 200 {
 		if status == 101 || end {
 			c.found("request %d: an impossible interim response: %q, end %v", q.id, fields, end)
 		}
 		if !q.tainted {
-			c.interim2(s, status, own != "")
+			c.interim2(s, status, simField != "")
 		}
 		return
 	}
@@ -70,8 +70,8 @@ func (c *h2Client) head(id uint32, fields [][2]string, end bool) {
 		s.uploadRejected = true
 	}
 	if byGate > 0 && q.grpc {
-		_, said := get(fields, "grpc-status")
-		if status != 200 || said != 1 || !end {
+		_, numStatuses := get(fields, "grpc-status")
+		if status != 200 || numStatuses != 1 || !end {
 			c.found("request %d: an invalid local reply to a gRPC call: %q, end %v", q.id, fields, end)
 		}
 	}
@@ -98,14 +98,14 @@ func (c *h2Client) head(id uint32, fields [][2]string, end bool) {
 }
 
 // interim2 checks an interim response.
-func (c *h2Client) interim2(s *h2Stream, status int, own bool) {
+func (c *h2Client) interim2(s *h2Stream, status int, isContainers bool) {
 	q := s.q
 	if status == 100 {
 		if s.waits && s.sent == 0 && q.expect {
 			s.waits = false
 			c.later(0, func() { c.upload(s) })
 		}
-		if !own {
+		if !isContainers {
 			return
 		}
 	}
@@ -125,7 +125,7 @@ func (c *h2Client) interim2(s *h2Stream, status int, own bool) {
 // complete2 handles the end of a response.
 func (c *h2Client) complete2(s *h2Stream) {
 	q := s.q
-	s.ended = true
+	s.endReceived = true
 	q.doneAt = c.now
 	if c.tracing {
 		c.note("client %s: the response to request %d is complete", c.link, q.id)
@@ -133,19 +133,19 @@ func (c *h2Client) complete2(s *h2Stream) {
 	_, cut := get(s.trailers, "k-gate-outcome")
 	byContainer := cut > 0 || c.judgeWaited(q, true)
 	switch {
-	case q.verdict == tunnelled:
+	case q.clientOutcome == tunnelled:
 	case !byContainer:
-		q.verdict = rejectedByGate
+		q.clientOutcome = rejectedByGate
 	case q.gateOutcome != "" || q.badHead != "" || q.probe:
-		q.verdict = rejectedByGate
+		q.clientOutcome = rejectedByGate
 		if !q.grpc {
 			c.judgeBody(q, s.reply)
 		}
 	case cut > 0 && q.grpc:
-		q.verdict = cutOff
+		q.clientOutcome = cutOff
 		c.judgeCut2(s)
 	default:
-		q.verdict = complete
+		q.clientOutcome = complete
 		c.judgeWhole2(s)
 	}
 	switch {
@@ -168,11 +168,11 @@ func (c *h2Client) judgeWhole2(s *h2Stream) {
 	if q.tainted {
 		return
 	}
-	if !a.whole(q, q.responseSent, a.hard) && !(a.mode == untilClose && q.breaks > 0 && !q.brokeHard) {
+	if !a.isComplete(q, q.responseSent, a.hard) && !(a.mode == untilClose && q.breaks > 0 && !q.brokeHard) {
 		c.found("request %d: a truncated response looks complete: %d of %d bytes", q.id, q.responseSent, a.full)
 	}
-	if !a.bodyless(q) && s.taken != len(a.body) && (a.mode != untilClose || a.cutAt < 0 && q.breaks <= 1 && q.responseSentAt != 0) {
-		c.found("request %d: the response body ends at %d of %d", q.id, s.taken, len(a.body))
+	if !a.bodyless(q) && s.numReceived != len(a.body) && (a.mode != untilClose || a.cutAt < 0 && q.breaks <= 1 && q.responseSentAt != 0) {
+		c.found("request %d: the response body ends at %d of %d", q.id, s.numReceived, len(a.body))
 	}
 	if q.interims < len(a.interims) && !q.promised {
 		for _, code := range a.interims[q.interims:] {
@@ -204,7 +204,7 @@ func (c *h2Client) judgeCut2(s *h2Stream) {
 		c.found("request %d: cut, but the exchange has not ended", q.id)
 	case q.outcome == gate.Served:
 		c.found("request %d: cut, but its outcome is served", q.id)
-	case q.outcome == gate.UpstreamBrokeOff && a.whole(q, q.responseSent, a.hard) && q.breaks == 0:
+	case q.outcome == gate.UpstreamBrokeOff && a.isComplete(q, q.responseSent, a.hard) && q.breaks == 0:
 		c.found("request %d: cut, although the container's response was complete", q.id)
 	}
 }
@@ -218,34 +218,34 @@ func (c *h2Client) reset(id uint32, code uint32) {
 	q := s.q
 	c.note("client %s: request %d is reset, code %d", c.link, q.id, code)
 	switch {
-	case q.verdict == tunnelled:
-		if code != codeCancel && code != codeInside && (code != codeNone || !s.ended) {
-			c.end.wrong("a tunnel is reset with code %d", code)
+	case q.clientOutcome == tunnelled:
+		if code != codeCancel && code != codeInside && (code != codeNone || !s.endReceived) {
+			c.end.protocolError("a tunnel is reset with code %d", code)
 		}
-	case s.ended:
+	case s.endReceived:
 		if code != codeNone && code != codeInside { // INTERNAL_ERROR is allowed, for example after an upload timeout
-			c.end.wrong("RST_STREAM of %d, which has ended, with code %d", id, code)
+			c.end.protocolError("RST_STREAM of %d, which has ended, with code %d", id, code)
 		}
 		s.sentEnd = true // the client does not send the rest of the upload
 	case s.finalHead:
-		q.verdict = cutOff
+		q.clientOutcome = cutOff
 		if code != codeCancel && code != codeInside {
-			c.end.wrong("RST_STREAM of %d during its response, with code %d", id, code)
+			c.end.protocolError("RST_STREAM of %d during its response, with code %d", id, code)
 		}
 		c.judgeCut2(s)
 	case q.badHead == "400":
-		q.verdict = rejectedByGate
+		q.clientOutcome = rejectedByGate
 		if code != codeBad {
-			c.end.wrong("RST_STREAM of %d, which is malformed, with code %d", id, code)
+			c.end.protocolError("RST_STREAM of %d, which is malformed, with code %d", id, code)
 		}
 	default:
-		q.verdict = dropped
+		q.clientOutcome = dropped
 		if q.disconnectedAt == 0 && !q.tainted {
 			c.found("request %d: reset with code %d, without a response (%s)", q.id, code, q.outcome)
 		}
 	}
 	c.remove(s)
-	c.after(0, c.next)
+	c.schedule(0, c.next)
 	if c.closing && len(c.open) == 0 {
 		c.retire()
 	}
@@ -254,7 +254,7 @@ func (c *h2Client) reset(id uint32, code uint32) {
 // judgeRejected2 checks that a stream may be rejected by GOAWAY.
 func (c *h2Client) judgeRejected2(s *h2Stream) {
 	q := s.q
-	q.verdict = unread
+	q.clientOutcome = unread
 	switch {
 	case q.begun > 0:
 		c.found("request %d: rejected by GOAWAY, but counted", q.id)
@@ -266,23 +266,23 @@ func (c *h2Client) judgeRejected2(s *h2Stream) {
 	}
 }
 
-// lost2 handles the end of a client's connection. It sets the verdicts of the requests
+// lost2 handles the end of a client's connection. It sets the outcomes of the requests
 // that were still open, and reports a fault unless some event of the run explains why
 // they got no complete response.
 func (c *h2Client) lost2(reset bool) {
 	for _, s := range c.open {
 		q := s.q
-		if q.verdict != open {
+		if q.clientOutcome != open {
 			continue
 		}
-		q.verdict = dropped
+		q.clientOutcome = dropped
 		if s.finalHead {
-			q.verdict = cutOff
+			q.clientOutcome = cutOff
 		}
 		patient := c.slowUntil < longest && c.run.h2Drips(len(q.response.wire)+2000) < 4*second
 		switch {
 		case q.disconnectedAt > 0, c.enhanceYourCalm, q.tainted:
-		case s.ended:
+		case s.endReceived:
 		case q.begun > 0 && q.endings == 0:
 			c.found("request %d: the client's connection ended (reset %v), but the exchange has not", q.id, reset)
 		case q.begun > 0 && c.drainedAt > 0 && (!patient || c.link.abandonable()): // the client read too slowly in a drain
@@ -290,8 +290,8 @@ func (c *h2Client) lost2(reset bool) {
 		case q.begun > 0:
 			c.found("request %d: outcome %s, but the connection ended before the client received it (reset %v)", q.id, q.outcome, reset)
 		case c.run.settings.descriptors > 0: // reclaimed, because it was idle
-		case c.leftAt > 0 && c.link.firstAt+c.slack() >= c.leftAt: // the first bytes arrived after the shutdown had stopped waiting
-		case c.ending && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // a shutdown may have closed the connection, because the first bytes were late
+		case c.drainDoneAt > 0 && c.link.firstAt+c.slack() >= c.drainDoneAt: // the first bytes arrived after the shutdown had stopped waiting
+		case c.closeAllowed && !c.end.settled && (c.link.firstAt == 0 || c.link.firstAt-c.link.connectedAt+c.slack() >= 100*millisecond || c.run.h2Drips(500) > second): // a shutdown may have closed the connection, because the first bytes were late
 		// The request began before its client had read GOAWAY. A shutdown ends 10 s after
 		// the first GOAWAY, and the half-close was at most 1 s after it, so 9 s remain.
 		case c.link.shutAt > 0 && c.link.closedAt-c.link.shutAt >= 9*second-c.kernel.maxDelay:
@@ -320,16 +320,16 @@ func (c *h2Client) checkInvariants2() {
 	for _, s := range c.open {
 		q := s.q
 		limit := r.slack() + r.trickle(q) + int64(len(q.raw))*(r.kernel.settings.delay+10*microsecond) + r.h2Drips(len(q.raw))
-		if q.responseSentAt != 0 && q.response.whole(q, q.responseSent, q.response.hard) && q.disconnectedAt == 0 && s.sentEnd && q.verdict == open && q.on != nil && q.on.link.file != nil &&
-			q.on.link.upReached() && q.on.link.downReached() && s.recv > 0 && c.end.recv > 0 && c.slowUntil < r.now &&
+		if q.responseSentAt != 0 && q.response.isComplete(q, q.responseSent, q.response.hard) && q.disconnectedAt == 0 && s.sentEnd && q.clientOutcome == open && q.upstream != nil && q.upstream.link.file != nil &&
+			q.upstream.link.upReached() && q.upstream.link.downReached() && s.recv > 0 && c.end.recv > 0 && c.slowUntil < r.now &&
 			r.now-max(q.responseSentAt, q.sentWhole, c.slowUntil, l.fullAt) > limit {
 			r.found("request %d: the container responded %v ago, but the client has not received the response", q.id, time.Duration(r.now-q.responseSentAt))
 		}
-		if q.on != nil && q.on.request == q && q.on.reading && !s.sentEnd && !s.waits && s.sent < len(q.body) && (s.send <= 0 || c.end.send <= 0) &&
-			q.on.link.downReached() && q.on.link.file != nil && c.uploadsArrived() && r.now-max(q.on.link.reachedAt, l.reachedAt, l.connectedAt) > limit+second {
+		if q.upstream != nil && q.upstream.request == q && q.upstream.reading && !s.sentEnd && !s.waits && s.sent < len(q.body) && (s.send <= 0 || c.end.send <= 0) &&
+			q.upstream.link.downReached() && q.upstream.link.file != nil && c.uploadsArrived() && r.now-max(q.upstream.link.reachedAt, l.reachedAt, l.connectedAt) > limit+second {
 			r.found("request %d: the upload is stuck at %d of %d, with windows of %d and %d", q.id, s.sent, len(q.body), s.send, c.end.send)
 		}
-		if s.ended && !s.sentEnd && !s.waits && q.endings > 0 && r.now-max(q.endedAt, q.doneAt, l.reachedAt) > limit {
+		if s.endReceived && !s.sentEnd && !s.waits && q.endings > 0 && r.now-max(q.endedAt, q.doneAt, l.reachedAt) > limit {
 			r.found("request %d: ended, but its client can still send", q.id)
 		}
 	}
@@ -341,23 +341,23 @@ func (c *h2Client) checkInvariants2() {
 // checkStalled finds a response that never ends: the gate has forwarded everything, but
 // has not returned the credit to the container.
 func (r *run) checkStalled(q *request) {
-	if q.on == nil || !q.on.overH2 || q.on.closed || q.on.request != q || q.disconnectedAt > 0 || q.verdict != open || q.tainted {
+	if q.upstream == nil || !q.upstream.overH2 || q.upstream.closed || q.upstream.request != q || q.disconnectedAt > 0 || q.clientOutcome != open || q.tainted {
 		return
 	}
-	up, l := q.on.conn, q.on.link
+	up, l := q.upstream.conn, q.upstream.link
 	s := up.streamOf(q)
-	if s == nil || s.u != q.on || !s.headSent || s.ended || s.paused || up.closed || s.send > 0 && up.end.send > 0 ||
-		l.file == nil || l.noRoom || !l.taken() || !l.downReached() {
+	if s == nil || s.u != q.upstream || !s.headSent || s.endSent || s.paused || up.closed || s.send > 0 && up.end.send > 0 ||
+		l.file == nil || l.noRoom || !l.isAllRead() || !l.downReached() {
 		return
 	}
-	since := max(l.reachedAt, l.cameAt, l.fullAt)
+	lastProgress := max(l.reachedAt, l.cameAt, l.fullAt)
 	if q.over2 {
-		since = max(since, q.on2.readableSince())
+		lastProgress = max(lastProgress, q.on2.readableSince())
 	} else {
-		since = max(since, q.client.readableSince(q))
+		lastProgress = max(lastProgress, q.client.readableSince(q))
 	}
-	if r.calmUntil-since > 100*millisecond+r.slack() {
-		r.found("request %d: the response is stuck at %d of %d, with windows of %d and %d", q.id, s.said, len(q.response.body), s.send, up.end.send)
+	if r.calmUntil-lastProgress > 100*millisecond+r.slack() {
+		r.found("request %d: the response is stuck at %d of %d, with windows of %d and %d", q.id, s.numSent, len(q.response.body), s.send, up.end.send)
 	}
 }
 
@@ -365,22 +365,22 @@ func (r *run) checkStalled(q *request) {
 // It returns longest if the client cannot.
 func (s *h2Stream) readableSince() int64 {
 	c, l := s.c, s.c.link
-	if s.closed || s.ended || s.canceled || !s.finalHead || s.recv <= 0 || c.end.recv <= 0 || c.end.ourAcks > 0 || c.disconnected || len(c.end.queue) > 0 ||
-		l == nil || l.file == nil || l.paused || l.noRoom || !l.taken() || !l.downReached() {
+	if s.closed || s.endReceived || s.canceled || !s.finalHead || s.recv <= 0 || c.end.recv <= 0 || c.end.ourAcks > 0 || c.disconnected || len(c.end.queue) > 0 ||
+		l == nil || l.file == nil || l.paused || l.noRoom || !l.isAllRead() || !l.downReached() {
 		return longest
 	}
-	since := max(l.reachedAt, l.cameAt, l.fullAt, c.pausedAt)
+	lastProgress := max(l.reachedAt, l.cameAt, l.fullAt, c.pausedAt)
 	if c.slowUntil < longest { // longest means small windows or late credit, not a pause
-		since = max(since, c.slowUntil)
+		lastProgress = max(lastProgress, c.slowUntil)
 	}
-	return since
+	return lastProgress
 }
 
 // readableSince returns the time since which an HTTP/1 client can receive more of the
 // response to q. It returns longest if the client cannot.
 func (c *client) readableSince(q *request) int64 {
 	l := q.via
-	if l == nil || l != c.link || l.file == nil || l.paused || l.noRoom || !l.taken() || !l.downReached() || len(c.pipeline) == 0 || c.pipeline[0] != q || q.headReceivedAt == 0 {
+	if l == nil || l != c.link || l.file == nil || l.paused || l.noRoom || !l.isAllRead() || !l.downReached() || len(c.pipeline) == 0 || c.pipeline[0] != q || q.headReceivedAt == 0 {
 		return longest
 	}
 	return max(l.reachedAt, l.cameAt, l.fullAt, c.slowUntil)
@@ -389,7 +389,7 @@ func (c *client) readableSince(q *request) int64 {
 // uploadsArrived reports whether the container has all bytes that the client has sent.
 func (c *h2Client) uploadsArrived() bool {
 	for _, s := range c.open {
-		if q := s.q; s.sent > 0 && (q.on == nil || q.on.request != q || q.on.taken != s.sent) {
+		if q := s.q; s.sent > 0 && (q.upstream == nil || q.upstream.request != q || q.upstream.numReceived != s.sent) {
 			return false
 		}
 	}
@@ -405,15 +405,15 @@ func (r *run) checkH2() {
 		return
 	}
 	for _, q := range r.underWay {
-		if q.over2 && q.canceledAt > 0 && q.disconnectedLink.file != nil && q.disconnectedLink.upReached() && q.disconnectedLink.unread() == 0 && q.verdict != tunnelled && !q.response.switches && !q.closedBefore() &&
+		if q.over2 && q.canceledAt > 0 && q.disconnectedLink.file != nil && q.disconnectedLink.upReached() && q.disconnectedLink.unread() == 0 && q.clientOutcome != tunnelled && !q.response.switches && !q.closedBefore() &&
 			r.now-max(q.canceledAt, q.disconnectedLink.reachedAt) > 10*millisecond+r.kernel.maxDelay {
-			r.suspects = append(r.suspects, q)
+			r.unresolved = append(r.unresolved, q)
 		}
 	}
-	if first := firstOf(r.suspects); first != nil {
+	if first := firstOf(r.unresolved); first != nil {
 		r.found("request %d: reset by its client %v ago, but still in progress", first.id, time.Duration(r.now-first.canceledAt))
 	}
-	r.suspects = r.suspects[:0]
+	r.unresolved = r.unresolved[:0]
 }
 
 // closedBefore reports whether the stream may have been closed when the client reset it.

@@ -12,18 +12,18 @@ import (
 // h2Settings are the settings for HTTP/2. They have a separate random source, so that the
 // HTTP/1 choices of a seed do not change.
 type h2Settings struct {
-	speaks   upstream.Protocol // UPSTREAM_PROTOCOL of the gate
-	up       bool              // the gate may use HTTP/2 to the container
-	upH2     bool              // the container supports HTTP/2
-	onlyH2   bool              // the container supports only HTTP/2
-	upMost   int               // limit on concurrent streams; 0 = none
-	upReject float64           // share of rejected streams
-	upGoAway float64           // share of connections that end by GOAWAY
-	upList   int               // SETTINGS_MAX_HEADER_LIST_SIZE; 0 = none
-	upCuts   bool              // HEADERS on a closed stream close the connection, as in net/http
-	share    float64           // share of the clients
-	most     int               // maximum number of concurrent streams of a client
-	table    int               // SETTINGS_HEADER_TABLE_SIZE
+	speaks        upstream.Protocol // UPSTREAM_PROTOCOL of the gate
+	useUpstreamH2 bool              // the gate may use HTTP/2 to the container
+	upH2          bool              // the container supports HTTP/2
+	onlyH2        bool              // the container supports only HTTP/2
+	upMost        int               // limit on concurrent streams; 0 = none
+	upReject      float64           // share of rejected streams
+	upGoAway      float64           // share of connections that end by GOAWAY
+	upList        int               // SETTINGS_MAX_HEADER_LIST_SIZE; 0 = none
+	upCuts        bool              // HEADERS on a closed stream close the connection, as in net/http
+	share         float64           // share of the clients
+	most          int               // maximum number of concurrent streams of a client
+	table         int               // SETTINGS_HEADER_TABLE_SIZE
 
 	windows  []int // initial stream windows; each connection draws one
 	policy   policy
@@ -35,10 +35,10 @@ type h2Settings struct {
 
 // h2Weights are the probabilities of features of HTTP/2.
 type h2Weights struct {
-	split, padded         float64 // share of frames
-	resize, pings, grpc   float64
-	announces, inTime     float64
-	cancels, paused, late float64
+	split, padded              float64 // share of frames
+	resize, pings, grpc        float64
+	announces, inTime          float64
+	cancels, paused, lateShare float64
 }
 
 // policy determines when a peer returns flow-control credit.
@@ -71,12 +71,12 @@ func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 		x := &s.w
 		x.post, x.chunked, x.trailers, x.early, x.stops, x.pieces = 0.9, 0.9, 0.9, 0.7, 0.8, 0.5
 	}
-	for _, p := range []*float64{&h.split, &h.padded, &h.resize, &h.pings, &h.grpc, &h.announces, &h.inTime, &h.cancels, &h.paused, &h.late} {
+	for _, p := range []*float64{&h.split, &h.padded, &h.resize, &h.pings, &h.grpc, &h.announces, &h.inTime, &h.cancels, &h.paused, &h.lateShare} {
 		if w.chance(0.4) {
 			*p = pick(w, 0.02, 0.1, 0.3, 0.7)
 		}
 	}
-	h.most = int(w.between(1, int64(pick(w, 1, 3, 8))))
+	h.most = int(w.randomIn(1, int64(pick(w, 1, 3, 8))))
 	h.table = pick(w, 4096, 4096, 0, 100)
 	h.windows = []int{h2Window}
 	if w.chance(0.4) {
@@ -84,7 +84,7 @@ func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 	}
 	h.policy = pick(w, atOnce, byHalves, delayed)
 	if w.chance(0.2) {
-		h.piece, h.pieceGap = max(int(w.between(5, 3000)), s.bodies/100), w.between(0, s.gap)
+		h.piece, h.pieceGap = max(int(w.randomIn(5, 3000)), s.bodies/100), w.randomIn(0, s.gap)
 	}
 	return h
 }
@@ -111,7 +111,7 @@ func (q *request) toHTTP2(w *world, x *h2Weights) {
 	case q.upgrade && !q.response.switches && w.more.IntN(2) == 0: // in the other half the container declines the extended CONNECT
 		q.upgrade = false
 	}
-	q.grpc = !q.probe && q.badHead == "" && q.coding != without && !q.expect && w.chance(x.grpc)
+	q.grpc = !q.probe && q.badHead == "" && q.coding != noBody && !q.expect && w.chance(x.grpc)
 }
 
 // headerList returns the header list of q.
@@ -195,7 +195,7 @@ func (h *h2Settings) drawContainer(w *world, s *settings) {
 	if w.chance(0.8) {
 		return
 	}
-	h.up = true
+	h.useUpstreamH2 = true
 	switch w.rng.IntN(3) {
 	case 0: // HTTP/1 only, which the gate has to detect
 		h.speaks = upstream.Auto
@@ -226,8 +226,8 @@ func (r *run) drawMemory(seed uint64) {
 	}
 	b := r.gate.Bodies
 	for range 1 + w.rng.IntN(3) {
-		n := w.between(b.Limit()/32, b.Limit()/8)
-		lasts := w.between(1, 3000) * millisecond
+		n := w.randomIn(b.Limit()/32, b.Limit()/8)
+		lasts := w.randomIn(1, 3000) * millisecond
 		r.afterIn(w.rng, w.spread(1, 5000)*millisecond, func() {
 			if b.Acquire(n) {
 				r.note("%d octets of the memory for bodies are used up for %v", n, time.Duration(lasts))

@@ -9,12 +9,12 @@ import (
 func (c *h2Client) openStream(q *request) {
 	s := &h2Stream{c: c, id: uint32(2*len(c.streams) + 1), q: q, send: c.end.window, recv: c.initialWindow, openedAt: c.now}
 	c.streams, c.open = append(c.streams, s), append(c.open, s)
-	q.sentAt, q.from, q.on2 = c.now, c.link.address.Addr().String(), s
+	q.sentAt, q.clientAddress, q.on2 = c.now, c.link.address.Addr().String(), s
 	c.idleConns = 0
-	end := q.coding == without && !q.upgrade && q.frame[0] == ""
+	end := q.coding == noBody && !q.upgrade && q.frame[0] == ""
 	c.end.sendHead(s.id, q.headerList(), end, &c.run.h2.h2Weights)
 	if c.initialWindow == 0 {
-		c.later(c.between(0, 20)*millisecond, func() { c.releaseCredit(s, 1+int(c.spread(1, 1<<16))) })
+		c.later(c.randomIn(0, 20)*millisecond, func() { c.releaseCredit(s, 1+int(c.spread(1, 1<<16))) })
 	}
 	if c.initialWindow < len(q.response.wire) || c.run.h2.policy == delayed || c.run.h2.piece > 0 || c.run.h2.resize > 0 {
 		c.slowUntil = longest
@@ -36,7 +36,7 @@ func (c *h2Client) openStream(q *request) {
 		c.sentLastByte(s)
 	case q.expect && q.badHead == "":
 		s.waits = true
-		c.later(q.patience, func() {
+		c.later(q.continueTimeout, func() {
 			if s.waits && s.sent == 0 && !s.uploadRejected {
 				s.waits = false
 				c.upload(s)
@@ -103,7 +103,7 @@ func (c *h2Client) upload(s *h2Stream) {
 			return
 		}
 		switch {
-		case q.disconnectAt-q.head == s.sent && q.disconnectAt > q.head && q.how != byHalfClose:
+		case q.disconnectAt-q.head == s.sent && q.disconnectAt > q.head && q.disconnectKind != byHalfClose:
 			c.abortRequest(s)
 		case q.stallAt-q.head == s.sent && q.stallAt > q.head:
 			c.pauseUpload(s, q.stall)
@@ -129,15 +129,15 @@ func (c *h2Client) abortRequest(s *h2Stream) {
 	q := s.q
 	q.endSent = s.sentEnd
 	c.note("client %s aborts request %d", c.link, q.id)
-	if how := c.rng.IntN(10); how < 3 {
+	if choice := c.rng.IntN(10); choice < 3 {
 		for _, s := range c.open {
 			s.q.disconnectedAt, s.q.disconnectedByReset, s.q.disconnectedLink = c.now, true, c.link
-			if s.q.verdict == open {
-				s.q.verdict = disconnectedByClient
+			if s.q.clientOutcome == open {
+				s.q.clientOutcome = disconnectedByClient
 			}
 		}
 		c.disconnected, c.end.deadEnd = true, true
-		switch how {
+		switch choice {
 		case 0:
 			c.link.abort()
 		case 1:
@@ -145,7 +145,7 @@ func (c *h2Client) abortRequest(s *h2Stream) {
 		default:
 			c.link.halfClose()
 			l := c.link
-			c.after(5*second, l.closeByPeer)
+			c.schedule(5*second, l.closeByPeer)
 		}
 		c.open = nil
 		c.reconnect()
@@ -162,8 +162,8 @@ func (c *h2Client) cancel(s *h2Stream, code uint32) {
 	if q.disconnectedAt == 0 {
 		q.disconnectedAt, q.disconnectedByReset, q.disconnectedLink = c.now, true, c.link
 	}
-	if q.verdict == open {
-		q.verdict = disconnectedByClient
+	if q.clientOutcome == open {
+		q.clientOutcome = disconnectedByClient
 	}
 	c.end.sendNumber(fReset, s.id, code)
 	c.end.whenSent(func() { q.canceledAt = c.now })
@@ -182,9 +182,9 @@ func (c *h2Client) remove(s *h2Stream) {
 
 // maybeClosed closes a stream if both directions have ended.
 func (c *h2Client) maybeClosed(s *h2Stream) {
-	if s.ended && s.sentEnd && !s.closed {
+	if s.endReceived && s.sentEnd && !s.closed {
 		c.remove(s)
-		c.after(0, c.next)
+		c.schedule(0, c.next)
 		if c.closing && len(c.open) == 0 {
 			c.retire()
 		}
@@ -193,10 +193,10 @@ func (c *h2Client) maybeClosed(s *h2Stream) {
 
 // retire ends a connection with GOAWAY.
 func (c *h2Client) retire() {
-	if c.disconnected || c.chance(c.run.h2.late) {
+	if c.disconnected || c.chance(c.run.h2.lateShare) {
 		return // the gate closes the connection
 	}
-	c.later(c.between(0, 3)*millisecond, func() {
+	c.later(c.randomIn(0, 3)*millisecond, func() {
 		if len(c.open) == 0 {
 			c.closeIdle()
 		}

@@ -10,26 +10,26 @@ import (
 func (c *h2Up) endRequest(s *h2UpStream) {
 	q, u := s.q, s.u
 	s.requestDone, u.reading = true, false
-	if u.taken != len(q.body) {
-		c.found("request %d: the request body ends at %d of %d", q.id, u.taken, len(q.body))
+	if u.numReceived != len(q.body) {
+		c.found("request %d: the request body ends at %d of %d", q.id, u.numReceived, len(q.body))
 	}
 	// On a shared connection the gate discards trailers that it cannot send within a
 	// second. since is the earliest possible start of that second. sentWhole may be later
 	// than the end of this request, because it also covers other bytes of the connection.
-	since := q.headAt
+	start := q.headAt
 	if q.sentWhole != 0 {
-		since = min(since, q.sentWhole)
+		start = min(start, q.sentWhole)
 	}
-	discarded := s.ended || c.now-since+c.slack() >= second
+	discarded := s.endSent || c.now-start+c.slack() >= second
 	if _, n := get(u.m.trailers, "x-sim-trailer"); q.trail && n != 1 && !discarded {
 		c.found("request %d: trailers %q", q.id, u.m.trailers)
 	}
 	q.executed++
 	q.wholeAt = c.now
 	switch {
-	case !q.response.early && q.coding != without:
+	case !q.response.early && q.coding != noBody:
 		c.startResponse(s)
-	case s.ended:
+	case s.endSent:
 		c.remove(s)
 	}
 }
@@ -52,7 +52,7 @@ func (c *h2Up) startResponse(s *h2UpStream) {
 		}
 		c.sendInterims(s)
 		if len(q.response.interims) > 1 && c.rng.IntN(2) == 0 { // the delayed final head may arrive while the gate still queues interim heads
-			c.later(c.between(0, 3*millisecond), func() { c.speakFirst(s) })
+			c.later(c.randomIn(0, 3*millisecond), func() { c.speakFirst(s) })
 			return
 		}
 		c.speakFirst(s)
@@ -85,10 +85,10 @@ func (c *h2Up) recordLostResponses() {
 		return
 	}
 	for _, q := range c.unsent {
-		if q.endings == 0 && q.on.link == c.link {
+		if q.endings == 0 && q.upstream.link == c.link {
 			q.breaks++
 			q.brokeHard = true
-			q.staleBreak = q.staleBreak || q.on.served > 1 || !c.strict
+			q.staleBreak = q.staleBreak || q.upstream.served > 1 || !c.strict
 		}
 	}
 	c.unsent = nil
@@ -116,41 +116,41 @@ func (c *h2Up) abort(s *h2UpStream) {
 // respond sends as much of a response as the windows allow.
 func (c *h2Up) respond(s *h2UpStream) {
 	q, a := s.q, &s.q.response
-	if !s.ready || s.u.closed || c.closed || s.paused || s.ended {
+	if !s.ready || s.u.closed || c.closed || s.paused || s.endSent {
 		return
 	}
 	if !s.headSent && !c.respondHead(s) {
 		return
 	}
-	for !s.ended && !s.u.closed {
-		rest := a.body[s.said:]
+	for !s.endSent && !s.u.closed {
+		rest := a.body[s.numSent:]
 		if a.cutAt >= a.head {
-			rest = rest[:max(0, min(len(rest), a.cutAt-a.head-s.said))]
+			rest = rest[:max(0, min(len(rest), a.cutAt-a.head-s.numSent))]
 		}
-		all := s.said+len(rest) == len(a.body) && a.cutAt < 0
+		all := s.numSent+len(rest) == len(a.body) && a.cutAt < 0
 		if a.piece > 0 && len(rest) > a.piece {
 			rest, all = rest[:a.piece], false
 		}
-		end := all && !a.trail && (len(rest) == 0 || a.mode == length && !a.wrong || c.rng.IntN(2) == 0)
+		end := all && !a.trail && (len(rest) == 0 || a.mode == length && !a.lengthTooLong || c.rng.IntN(2) == 0)
 		if len(rest) > 0 || end {
 			n, charged := c.end.sendData(s.id, rest, s.send, end, &c.h2.h2Weights)
 			if n == 0 && len(rest) > 0 {
 				return
 			}
 			s.send -= charged
-			s.said += n
-			q.responseSent = a.head + s.said
-			s.ended = end && n == len(rest)
+			s.numSent += n
+			q.responseSent = a.head + s.numSent
+			s.endSent = end && n == len(rest)
 			all = all && n == len(rest)
 		}
 		switch {
-		case s.ended:
-		case a.cutAt >= 0 && s.said >= min(a.cutAt-a.head, len(a.body)):
+		case s.endSent:
+		case a.cutAt >= 0 && s.numSent >= min(a.cutAt-a.head, len(a.body)):
 			c.abort(s)
 			return
 		case all && a.trail:
 			c.end.sendHead(s.id, [][2]string{{"x-sim-trailer", strconv.Itoa(q.id)}}, true, &c.h2.h2Weights)
-			s.ended = true
+			s.endSent = true
 		case a.piece > 0:
 			s.paused = true
 			c.later(a.gap, func() {
@@ -175,29 +175,29 @@ func (c *h2Up) respondHead(s *h2UpStream) (goesOn bool) {
 		fields = append(fields, [2]string{strings.ToLower(f[0]), f[1]})
 	}
 	if a.garbage {
-		bad := pick(c.world, [2]string{"Upper", "case"}, [2]string{"connection", "close"}, [2]string{"content-length", "1, 2"})
-		c.end.sendHead(s.id, append(fields, bad), false, &c.h2.h2Weights)
+		invalid := pick(c.world, [2]string{"Upper", "case"}, [2]string{"connection", "close"}, [2]string{"content-length", "1, 2"})
+		c.end.sendHead(s.id, append(fields, invalid), false, &c.h2.h2Weights)
 		s.headSent, q.responseSent, q.startedAt, q.responseSentAt = true, a.head, c.now, c.now
-		s.ended = true
+		s.endSent = true
 		c.later(50*millisecond, func() { c.remove(s) })
 		return false
 	}
 	none := a.bodyless(q)
 	if a.mode == length && (!none || q.method == "HEAD" || a.status == 304) {
 		n := len(a.body)
-		if a.wrong && !none {
+		if a.lengthTooLong && !none {
 			n += 1 + c.rng.IntN(100)
 		}
 		fields = append(fields, [2]string{"content-length", strconv.Itoa(n)})
 	}
-	end := none || len(a.body) == 0 && !a.trail && a.cutAt < 0 && (a.mode == length && !a.wrong || c.rng.IntN(2) == 0)
+	end := none || len(a.body) == 0 && !a.trail && a.cutAt < 0 && (a.mode == length && !a.lengthTooLong || c.rng.IntN(2) == 0)
 	c.end.sendHead(s.id, fields, end, &c.h2.h2Weights)
 	s.headSent, q.responseSent = true, a.head
 	if q.startedAt == 0 {
 		q.startedAt = c.now
 	}
 	if end {
-		s.ended = true
+		s.endSent = true
 		c.endResponse(s)
 		return false
 	}
@@ -239,10 +239,10 @@ func (q *request) responseToHTTP2(w *world) {
 	a.full = len(a.body) + 2
 	if a.bodyless(q) {
 		a.full, a.cutAt = 1, min(a.cutAt, 0)
-		a.wrong = false
+		a.lengthTooLong = false
 	}
 	a.trail = a.trail && !a.bodyless(q)
-	if a.wrong {
+	if a.lengthTooLong {
 		a.trail = false
 	} else if a.mode == length {
 		a.full, a.trail = min(a.full, 1+len(a.body)), false // Content-Length determines the end, so there are no trailers

@@ -57,9 +57,9 @@ type h2Role interface {
 // h2End is the peer's end of an HTTP/2 connection.
 type h2End struct {
 	*run
-	link *link
-	role h2Role
-	in   []byte
+	link     *link
+	role     h2Role
+	received []byte
 
 	dec    *hpack.Decoder
 	fields [][2]string
@@ -98,8 +98,8 @@ func (e *h2End) init(r *run, l *link, role h2Role) {
 	e.enc = hpack.NewEncoder(&e.coded)
 }
 
-// wrong reports a protocol error of the gate.
-func (e *h2End) wrong(format string, args ...any) {
+// protocolError reports a protocol error of the gate.
+func (e *h2End) protocolError(format string, args ...any) {
 	e.found("%s: %s", e.link, fmt.Sprintf(format, args...))
 	e.deadEnd = true
 }
@@ -111,7 +111,7 @@ func frame(dst []byte, kind, flags uint8, id uint32, payload []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(dst, id), payload...)
 }
 
-func word(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+func uint32Bytes(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
 // sendNumber sends a frame with a 32-bit number.
 func (e *h2End) sendNumber(kind uint8, id, n uint32) {
@@ -142,7 +142,7 @@ func (e *h2End) drip() {
 		return
 	}
 	e.dripping = true
-	e.after(e.gap, func() {
+	e.schedule(e.gap, func() {
 		e.dripping = false
 		n := min(len(e.queue), max(e.piece, len(e.queue)/mostQueuedPieces))
 		e.link.sendUp(e.queue[:n])
@@ -195,7 +195,7 @@ func (e *h2End) sendHead(id uint32, fields [][2]string, end bool, x *h2Weights) 
 	for first := true; first || len(block) > 0; first = false {
 		n := len(block)
 		if e.chance(x.split) {
-			n = int(e.between(0, int64(n)))
+			n = int(e.randomIn(0, int64(n)))
 		}
 		part := block[:n]
 		block = block[n:]
@@ -264,12 +264,12 @@ func (e *h2End) releaseCredit(id uint32, n int) { e.sendNumber(fWindow, id, uint
 
 // parse parses received bytes.
 func (e *h2End) parse(b []byte) {
-	if len(e.in) > 0 {
-		e.in = append(e.in, b...)
-		b = e.in
+	if len(e.received) > 0 {
+		e.received = append(e.received, b...)
+		b = e.received
 	}
 	b = e.parseFrames(b)
-	e.in = append(e.in[:0], b...)
+	e.received = append(e.received[:0], b...)
 }
 
 // parseFrames parses the frames in b, and returns the incomplete last one.
@@ -277,7 +277,7 @@ func (e *h2End) parseFrames(b []byte) []byte {
 	for len(b) >= 9 && !e.deadEnd {
 		n := int(b[0])<<16 | int(b[1])<<8 | int(b[2])
 		if n > h2Frame {
-			e.wrong("a frame of %d octets", n)
+			e.protocolError("a frame of %d octets", n)
 			return nil
 		}
 		if len(b) < 9+n {
@@ -287,7 +287,7 @@ func (e *h2End) parseFrames(b []byte) []byte {
 		payload := b[9 : 9+n]
 		e.frameEnd = e.link.delivered - len(b) + 9 + n
 		if int(kind) >= len(frameNames) || id>>31 != 0 {
-			e.wrong("a frame of unknown type %d on stream %d", kind, id)
+			e.protocolError("a frame of unknown type %d on stream %d", kind, id)
 			return nil
 		}
 		if e.tracing {
@@ -303,38 +303,38 @@ func (e *h2End) handleFrame(kind, flags uint8, id uint32, p []byte) {
 	onStream := kind == fData || kind == fHeaders || kind == fReset || kind == fContinuation
 	switch {
 	case !e.settled && (kind != fSettings || flags&flagAck != 0):
-		e.wrong("%s before SETTINGS", frameNames[kind])
+		e.protocolError("%s before SETTINGS", frameNames[kind])
 	case e.open != 0 && (kind != fContinuation || id != e.open):
-		e.wrong("%s of %d within the field block of %d", frameNames[kind], id, e.open)
+		e.protocolError("%s of %d within the field block of %d", frameNames[kind], id, e.open)
 	case onStream != (id != 0) && kind != fWindow:
-		e.wrong("%s on stream %d", frameNames[kind], id)
+		e.protocolError("%s on stream %d", frameNames[kind], id)
 	case kind == fData:
 		length := len(p)
 		if flags&flagPadded != 0 {
 			p = p[1 : len(p)-int(p[0])]
 		}
 		if e.recv -= length; e.recv < 0 && length > 0 {
-			e.wrong("DATA of %d beyond the window of the connection, by %d", id, -e.recv)
+			e.protocolError("DATA of %d beyond the window of the connection, by %d", id, -e.recv)
 			return
 		}
 		e.role.data(id, p, length, flags&flagEnd != 0)
 	case kind == fHeaders:
 		if flags&(flagPadded|flagDepends) != 0 {
-			e.wrong("HEADERS with flags %x, which the gate does not use", flags)
+			e.protocolError("HEADERS with flags %x, which the gate does not use", flags)
 			return
 		}
 		e.block, e.open, e.ends = append(e.block[:0], p...), id, flags&flagEnd != 0
 		e.endBlock(flags)
 	case kind == fContinuation:
 		if e.open == 0 {
-			e.wrong("CONTINUATION of %d without HEADERS", id)
+			e.protocolError("CONTINUATION of %d without HEADERS", id)
 			return
 		}
 		e.block = append(e.block, p...)
 		e.endBlock(flags)
 	case kind == fReset:
 		if len(p) != 4 {
-			e.wrong("RST_STREAM of %d octets", len(p))
+			e.protocolError("RST_STREAM of %d octets", len(p))
 			return
 		}
 		e.role.reset(id, binary.BigEndian.Uint32(p))
@@ -344,14 +344,14 @@ func (e *h2End) handleFrame(kind, flags uint8, id uint32, p []byte) {
 		e.handlePing(flags, p)
 	case kind == fGoAway:
 		if len(p) < 8 {
-			e.wrong("GOAWAY of %d octets", len(p))
+			e.protocolError("GOAWAY of %d octets", len(p))
 			return
 		}
 		e.role.goAway(binary.BigEndian.Uint32(p), binary.BigEndian.Uint32(p[4:]))
 	case kind == fWindow:
 		e.handleWindow(id, p)
 	default:
-		e.wrong("%s, which the gate never sends", frameNames[kind])
+		e.protocolError("%s, which the gate never sends", frameNames[kind])
 	}
 }
 
@@ -363,28 +363,28 @@ func (e *h2End) endBlock(flags uint8) {
 	id := e.open
 	e.open, e.fields = 0, e.fields[:0]
 	if _, err := e.dec.Write(e.block); err != nil {
-		e.wrong("field block of %d: %v", id, err)
+		e.protocolError("field block of %d: %v", id, err)
 		return
 	}
 	if err := e.dec.Close(); err != nil {
-		e.wrong("field block of %d: %v", id, err)
+		e.protocolError("field block of %d: %v", id, err)
 		return
 	}
 	regular := false
 	for _, f := range e.fields {
 		pseudo := f[0] != "" && f[0][0] == ':'
 		if f[0] == "" || pseudo && regular || f[0] != lower(f[0]) {
-			e.wrong("field block of %d: field %q", id, f[0])
+			e.protocolError("field block of %d: field %q", id, f[0])
 			return
 		}
 		regular = regular || !pseudo
 		switch f[0] {
 		case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
-			e.wrong("field block of %d: field %q", id, f[0])
+			e.protocolError("field block of %d: field %q", id, f[0])
 			return
 		case "te":
 			if f[1] != "trailers" {
-				e.wrong("field block of %d: te: %q", id, f[1])
+				e.protocolError("field block of %d: te: %q", id, f[1])
 			}
 		}
 	}
@@ -403,14 +403,14 @@ func lower(s string) string {
 func (e *h2End) handleSettings(flags uint8, p []byte) {
 	if flags&flagAck != 0 {
 		if e.ourAcks--; e.ourAcks < 0 || len(p) > 0 {
-			e.wrong("an acknowledgement of SETTINGS that were not sent")
+			e.protocolError("an acknowledgement of SETTINGS that were not sent")
 			return
 		}
 		e.role.acked()
 		return
 	}
 	if len(p)%6 != 0 {
-		e.wrong("SETTINGS of %d octets", len(p))
+		e.protocolError("SETTINGS of %d octets", len(p))
 		return
 	}
 	e.settled = true
@@ -420,13 +420,13 @@ func (e *h2End) handleSettings(flags uint8, p []byte) {
 		switch binary.BigEndian.Uint16(p) {
 		case 2:
 			if v != 0 {
-				e.wrong("the gate does not disable server push")
+				e.protocolError("the gate does not disable server push")
 			}
 		case 3:
 			e.streams = v
 		case 4:
 			if v > 1<<31-1 {
-				e.wrong("a window of %d", v)
+				e.protocolError("a window of %d", v)
 			}
 			change += v - e.window
 			e.window = v
@@ -440,7 +440,7 @@ func (e *h2End) handleSettings(flags uint8, p []byte) {
 
 func (e *h2End) handlePing(flags uint8, p []byte) {
 	if len(p) != 8 {
-		e.wrong("PING of %d octets", len(p))
+		e.protocolError("PING of %d octets", len(p))
 		return
 	}
 	if flags&flagAck == 0 {
@@ -448,18 +448,18 @@ func (e *h2End) handlePing(flags uint8, p []byte) {
 		return
 	}
 	if e.pings--; e.pings < 0 || string(p) != "how long" {
-		e.wrong("the acknowledgement of a PING that was not sent: %q", p)
+		e.protocolError("the acknowledgement of a PING that was not sent: %q", p)
 	}
 }
 
 func (e *h2End) handleWindow(id uint32, p []byte) {
 	if len(p) != 4 {
-		e.wrong("WINDOW_UPDATE of %d octets", len(p))
+		e.protocolError("WINDOW_UPDATE of %d octets", len(p))
 		return
 	}
 	n := int(binary.BigEndian.Uint32(p))
 	if n == 0 || n >= 1<<31 {
-		e.wrong("WINDOW_UPDATE of %d by %d", id, n)
+		e.protocolError("WINDOW_UPDATE of %d by %d", id, n)
 		return
 	}
 	if id == 0 {

@@ -35,7 +35,7 @@ type loopState struct {
 	ready     []*file
 	scheduled bool  // an iteration is scheduled
 	timerAt   int64 // time of a scheduled iteration for timers; 0 = none
-	over      bool
+	isDone    bool
 	closing   bool
 	iterate   func()
 	spins     int // consecutive iterations with due timers and without events
@@ -128,7 +128,7 @@ func (k *kernel) stateOf(l *loop.Loop) *loopState {
 
 // wake schedules an iteration.
 func (k *kernel) wake(s *loopState) {
-	if s.scheduled || s.over {
+	if s.scheduled || s.isDone {
 		return
 	}
 	s.scheduled = true
@@ -136,32 +136,32 @@ func (k *kernel) wake(s *loopState) {
 	if k.maxDelay > 0 && k.rng.IntN(8) == 0 {
 		delay = k.rng.Int64N(k.maxDelay)
 	}
-	k.after(delay, s.iterate)
+	k.schedule(delay, s.iterate)
 }
 
 func (k *kernel) iterate(s *loopState) {
 	s.scheduled = false
-	if s.over {
+	if s.isDone {
 		return
 	}
 	s.polls = 0
 	idle := len(s.ready) == 0
-	next, over := k.attempt(s)
-	s.over = over
-	if over {
+	next, isDone := k.attempt(s)
+	s.isDone = isDone
+	if isDone {
 		return
 	}
 	if len(s.ready) > 0 {
 		k.wake(s)
 	}
-	if !idle || next == 0 || next > k.now+soon {
+	if !idle || next == 0 || next > k.now+spinThreshold {
 		s.spins = 0
 	} else if s.spins++; s.spins > maxSpins {
 		k.found("a loop spins: after %d idle iterations it still has a timer that is due at once", s.spins)
 	}
 	if next != 0 && (s.timerAt == 0 || next < s.timerAt) {
 		s.timerAt = next
-		k.after(next-k.now, func() {
+		k.schedule(next-k.now, func() {
 			if s.timerAt == next {
 				s.timerAt = 0
 				k.wake(s)
@@ -170,16 +170,16 @@ func (k *kernel) iterate(s *loopState) {
 	}
 }
 
-// Limits on iterations that advance the clock by at most soon. An expired timer fires a
+// Limits on iterations that advance the clock by at most spinThreshold. An expired timer fires a
 // nanosecond later, so a loop that sets it again and again spins.
 const (
-	soon     = microsecond
-	maxSpins = 1000
-	maxPolls = 1 << 20
+	spinThreshold = microsecond
+	maxSpins      = 1000
+	maxPolls      = 1 << 20
 )
 
 // attempt runs an iteration and reports a panic as a finding.
-func (k *kernel) attempt(s *loopState) (next int64, over bool) {
+func (k *kernel) attempt(s *loopState) (next int64, isDone bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			k.found("panic: %v\n%s", v, debug.Stack())
@@ -216,7 +216,7 @@ func (k *kernel) unwatch(f *file) {
 
 // readinessChanged queues f for its loop.
 func (k *kernel) readinessChanged(f *file) {
-	if f == nil || f.loop == nil || f.loop.over {
+	if f == nil || f.loop == nil || f.loop.isDone {
 		return
 	}
 	if !f.queued {
@@ -253,11 +253,11 @@ func (k *kernel) Poll(l *loop.Loop, events []unix.EpollEvent) (n int, more bool)
 	if k.partial && most > 1 && k.rng.IntN(2) == 0 {
 		most = 1 + k.rng.IntN(most)
 	}
-	var left []*file
+	var remaining []*file
 	for i, f := range ready {
 		if i >= most {
 			more = true
-			left = append(left, ready[i:]...)
+			remaining = append(remaining, ready[i:]...)
 			break
 		}
 		mask := k.maskOf(f)
@@ -271,10 +271,10 @@ func (k *kernel) Poll(l *loop.Loop, events []unix.EpollEvent) (n int, more bool)
 		n++
 		if f.event.Events&edgeTriggered == 0 {
 			f.queued = true
-			left = append(left, f)
+			remaining = append(remaining, f)
 		}
 	}
-	s.ready = append(ready[:0], left...)
+	s.ready = append(ready[:0], remaining...)
 	return n, more
 }
 

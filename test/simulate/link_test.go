@@ -14,7 +14,7 @@ import (
 type peer interface {
 	connected()
 	received(b []byte) // the peer must not keep b
-	ended()            // the gate's FIN, after all bytes
+	peerClosed()       // the gate's FIN, after all bytes
 	cut()              // RST, or a refused connection
 }
 
@@ -24,7 +24,7 @@ const (
 	waiting linkState = iota // in the backlog of a listener
 	connecting
 	established
-	refused
+	connRefused
 )
 
 // linkSettings are the properties of links.
@@ -47,7 +47,7 @@ type link struct {
 	linkSettings
 
 	file          *file // nil before the accept and after the gate's close
-	in            []byte
+	toRead        []byte
 	inAt          int
 	end           bool // the peer's FIN has arrived; it follows the bytes of in
 	reset         bool // the peer's RST has arrived
@@ -62,9 +62,9 @@ type link struct {
 
 	moveUp       func() // deliverUp as a value, allocated once
 	moveDown     func() // deliverDown as a value, allocated once
-	up           []byte // bytes in transit to the gate
+	toGate       []byte // bytes in transit to the gate
 	lent         bool   // the peer owns up
-	own          []byte // buffer for up if the peer does not own up
+	ownBuffer    []byte // buffer for up if the peer does not own up
 	upAt         int
 	upEnd        bool
 	upGoing      bool
@@ -72,7 +72,7 @@ type link struct {
 	paused       bool // the peer does not read
 	closedByPeer bool
 	lost         bool // some bytes of the peer never reach the gate
-	ended        bool // nothing is delivered any more
+	closed       bool // nothing is delivered any more
 
 	reachedAt   int64 // last time at which bytes reached the gate
 	firstAt     int64 // first time at which bytes reached the gate
@@ -96,7 +96,7 @@ type link struct {
 
 // written is a write of the gate.
 type written struct {
-	at      int64
+	time    int64
 	end     int   // position of the end
 	arrived int   // bytes of the peer that had reached the gate
 	fullAt  int64 // link.fullAt before
@@ -120,8 +120,8 @@ func (k *kernel) newLink(kind string) *link {
 	c.kernel, c.id, c.kind, c.linkSettings = k, k.links, kind, k.settings
 	c.address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(c.id >> 8), byte(c.id)}), uint16(1024+c.id%60000))
 	if c.receive > 0 {
-		c.receive = int(k.between(int64(c.receive/4+1), int64(c.receive)))
-		c.send = int(k.between(int64(c.send/4+1), int64(c.send)))
+		c.receive = int(k.randomIn(int64(c.receive/4+1), int64(c.receive)))
+		c.send = int(k.randomIn(int64(c.send/4+1), int64(c.send)))
 	}
 	return c
 }
@@ -151,7 +151,7 @@ func (c *link) mask() (m uint32) {
 	switch c.state {
 	case connecting:
 		return 0
-	case refused:
+	case connRefused:
 		return unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 	}
 	if c.reset {
@@ -177,7 +177,7 @@ func (c *link) mask() (m uint32) {
 }
 
 // unread returns the number of bytes in the gate's receive buffer.
-func (c *link) unread() int { return len(c.in) - c.inAt }
+func (c *link) unread() int { return len(c.toRead) - c.inAt }
 
 // reachedBefore reports whether all bytes of the peer, and its FIN or RST, had reached
 // the gate at that time.
@@ -186,22 +186,22 @@ func (c *link) reachedBefore(at int64) bool {
 }
 
 // inTransit returns the number of bytes that the peer has sent and the gate has not read.
-func (c *link) inTransit() int { return c.unread() + len(c.up) - c.upAt }
+func (c *link) inTransit() int { return c.unread() + len(c.toGate) - c.upAt }
 
 func (c *link) room() int { return max(0, c.send-(len(c.out)-c.outAt)) }
 
 func (c *link) read(b []byte) (int, syscall.Errno) {
 	switch {
-	case c.state == refused:
+	case c.state == connRefused:
 		if c.resetReported {
 			return 0, 0
 		}
 		c.resetReported = true
 		return 0, unix.ECONNREFUSED
 	case c.unread() > 0:
-		n := copy(b, c.in[c.inAt:])
-		if c.inAt += n; c.inAt == len(c.in) {
-			c.in, c.inAt = c.in[:0], 0
+		n := copy(b, c.toRead[c.inAt:])
+		if c.inAt += n; c.inAt == len(c.toRead) {
+			c.toRead, c.inAt = c.toRead[:0], 0
 		}
 		c.goUp()
 		return n, 0
@@ -235,7 +235,7 @@ func (c *link) write(b []byte) (int, syscall.Errno) {
 	case c.reset && !c.resetReported && !c.end:
 		c.resetReported = true
 		return 0, unix.ECONNRESET
-	case c.reset || c.shut || c.state == refused:
+	case c.reset || c.shut || c.state == connRefused:
 		return 0, unix.EPIPE
 	case c.state == connecting:
 		c.noRoom = true
@@ -290,7 +290,7 @@ func (c *link) closeByGate(hard bool) {
 	if c.state != established || c.reset {
 		c.closedByGate = true
 		if c.state == connecting {
-			c.state = refused
+			c.state = connRefused
 			c.reject()
 		}
 		return
@@ -310,12 +310,12 @@ func (c *link) closeByGate(hard bool) {
 func (c *link) reject() {
 	c.out, c.outAt = c.out[:0], 0
 	if c.rejected || c.closedByPeer {
-		c.ended = true
+		c.closed = true
 		return
 	}
 	c.rejected = true
-	c.after(c.lag(), func() {
-		c.ended = true
+	c.schedule(c.lag(), func() {
+		c.closed = true
 		if c.closedByPeer { // the peer may already use a new link
 			return
 		}
@@ -336,26 +336,26 @@ func (c *link) rejectedByGate() {
 
 // sendUp sends b to the gate. b must not change afterwards.
 func (c *link) sendUp(b []byte) {
-	if c.closedByPeer || c.ended || c.upEnd {
+	if c.closedByPeer || c.closed || c.upEnd {
 		return
 	}
 	c.sent += len(b)
 	switch {
-	case c.upAt == len(c.up):
-		c.up, c.upAt, c.lent = b, 0, true // usually all of up is delivered before the next write, so b is not copied
+	case c.upAt == len(c.toGate):
+		c.toGate, c.upAt, c.lent = b, 0, true // usually all of up is delivered before the next write, so b is not copied
 	case c.lent:
-		c.up, c.upAt, c.lent = append(c.own[:0], c.up[c.upAt:]...), 0, false
+		c.toGate, c.upAt, c.lent = append(c.ownBuffer[:0], c.toGate[c.upAt:]...), 0, false
 		fallthrough
 	default:
-		c.up = append(c.up, b...)
-		c.own = c.up
+		c.toGate = append(c.toGate, b...)
+		c.ownBuffer = c.toGate
 	}
 	c.goUp()
 }
 
 // halfClose is the peer's shutdown(2).
 func (c *link) halfClose() {
-	if !c.upEnd && !c.closedByPeer && !c.ended {
+	if !c.upEnd && !c.closedByPeer && !c.closed {
 		c.upEnd = true
 		c.note("peer   %s half-closes", c)
 		c.goUp()
@@ -364,7 +364,7 @@ func (c *link) halfClose() {
 
 // closeByPeer is the peer's close(2). Further bytes from the gate cause RST.
 func (c *link) closeByPeer() {
-	if c.closedByPeer || c.ended {
+	if c.closedByPeer || c.closed {
 		return
 	}
 	c.note("peer   %s closes", c)
@@ -380,8 +380,8 @@ func (c *link) closeByPeer() {
 // discard handles bytes that arrive after the peer's close.
 func (c *link) discard(lost []byte) {
 	c.missed(lost)
-	c.after(c.lag(), func() {
-		if !c.ended {
+	c.schedule(c.lag(), func() {
+		if !c.closed {
 			c.arriveAll()
 			c.deliverReset()
 		}
@@ -390,27 +390,27 @@ func (c *link) discard(lost []byte) {
 
 // abort is the peer's close(2) with RST.
 func (c *link) abort() {
-	if c.closedByPeer || c.ended {
+	if c.closedByPeer || c.closed {
 		return
 	}
 	c.note("peer   %s resets", c)
 	c.closedByPeer = true
 	if c.chance(0.5) {
 		c.lost = !c.upReached()
-		c.up, c.upAt = nil, 0
+		c.toGate, c.upAt = nil, 0
 	}
 	if lost := c.out[c.outAt:]; len(lost) > 0 {
 		c.missed(lost)
 		c.out, c.outAt = c.out[:0], 0
 	}
-	c.after(c.lag(), c.deliverReset)
+	c.schedule(c.lag(), c.deliverReset)
 }
 
 func (c *link) deliverReset() {
-	if c.reset || c.state == refused {
+	if c.reset || c.state == connRefused {
 		return
 	}
-	c.ended = true
+	c.closed = true
 	c.mix(11, uint64(c.id))
 	if c.file == nil && c.state == established {
 		c.closedByGate = true
@@ -438,10 +438,10 @@ func (c *link) resume() {
 }
 
 // upReached reports whether all bytes of the peer have reached the gate.
-func (c *link) upReached() bool { return c.upAt == len(c.up) && !c.lost }
+func (c *link) upReached() bool { return c.upAt == len(c.toGate) && !c.lost }
 
-// taken reports whether the gate has read all bytes of the peer.
-func (c *link) taken() bool { return c.upReached() && c.unread() == 0 }
+// isAllRead reports whether the gate has read all bytes of the peer.
+func (c *link) isAllRead() bool { return c.upReached() && c.unread() == 0 }
 
 // downReached reports whether all bytes of the gate have reached the peer.
 func (c *link) downReached() bool { return c.outAt == len(c.out) }
@@ -451,25 +451,25 @@ func (c *link) downReached() bool { return c.outAt == len(c.out) }
 func (c *link) receives(within int64) bool { return !c.downReached() || c.now-c.cameAt <= within }
 
 func (c *link) goUp() {
-	if c.upGoing || c.ended || c.state == refused {
+	if c.upGoing || c.closed || c.state == connRefused {
 		return
 	}
-	if c.upAt == len(c.up) && (!c.upEnd || c.end) || c.unread() >= c.receive && c.upAt < len(c.up) {
+	if c.upAt == len(c.toGate) && (!c.upEnd || c.end) || c.unread() >= c.receive && c.upAt < len(c.toGate) {
 		return
 	}
 	c.upGoing = true
-	c.after(c.lag(), c.moveUp)
+	c.schedule(c.lag(), c.moveUp)
 }
 
 func (c *link) deliverUp() {
 	c.upGoing = false
-	if c.ended {
+	if c.closed {
 		return
 	}
-	rest := len(c.up) - c.upAt
+	rest := len(c.toGate) - c.upAt
 	if c.closedByGate {
 		if rest > 0 {
-			c.up, c.upAt = nil, 0
+			c.toGate, c.upAt = nil, 0
 			c.reject()
 		}
 		return
@@ -483,7 +483,7 @@ func (c *link) deliverUp() {
 		c.mix(12, uint64(c.id), uint64(n))
 		c.readinessChanged(c.file)
 	}
-	if c.upAt == len(c.up) && c.upEnd && !c.end && (rest == 0 || c.delay == 0 || c.rng.IntN(2) == 0) {
+	if c.upAt == len(c.toGate) && c.upEnd && !c.end && (rest == 0 || c.delay == 0 || c.rng.IntN(2) == 0) {
 		c.end, c.peerEndedAt = true, c.now
 		c.mix(13, uint64(c.id))
 		c.readinessChanged(c.file)
@@ -493,10 +493,10 @@ func (c *link) deliverUp() {
 
 // arrived moves n bytes to the gate's receive buffer.
 func (c *link) arrived(n int) {
-	if c.inAt > 0 && len(c.in)+n > cap(c.in) {
-		c.in, c.inAt = c.in[:copy(c.in, c.in[c.inAt:])], 0
+	if c.inAt > 0 && len(c.toRead)+n > cap(c.toRead) {
+		c.toRead, c.inAt = c.toRead[:copy(c.toRead, c.toRead[c.inAt:])], 0
 	}
-	c.in = append(c.in, c.up[c.upAt:c.upAt+n]...)
+	c.toRead = append(c.toRead, c.toGate[c.upAt:c.upAt+n]...)
 	c.upAt += n
 	c.arrivals += n
 }
@@ -507,26 +507,26 @@ func (c *link) arriveAll() {
 	if c.closedByGate {
 		return
 	}
-	n := max(0, min(len(c.up)-c.upAt, c.receive-c.unread()))
-	if c.arrived(n); c.upAt == len(c.up) && c.upEnd {
+	n := max(0, min(len(c.toGate)-c.upAt, c.receive-c.unread()))
+	if c.arrived(n); c.upAt == len(c.toGate) && c.upEnd {
 		c.end = true
 	}
 }
 
 func (c *link) goDown() {
-	if c.downGoing || c.ended || c.rejected || c.state == connecting {
+	if c.downGoing || c.closed || c.rejected || c.state == connecting {
 		return
 	}
 	if c.paused && !c.closedByPeer || c.outAt == len(c.out) && (!c.shut || c.finReported) {
 		return
 	}
 	c.downGoing = true
-	c.after(c.lag(), c.moveDown)
+	c.schedule(c.lag(), c.moveDown)
 }
 
 func (c *link) deliverDown() {
 	c.downGoing = false
-	if c.ended || c.rejected || c.paused && !c.closedByPeer {
+	if c.closed || c.rejected || c.paused && !c.closedByPeer {
 		return
 	}
 	if c.outAt < len(c.out) {
@@ -537,16 +537,16 @@ func (c *link) deliverDown() {
 		c.delivered += n
 		c.mix(14, uint64(c.id), uint64(n))
 		c.peer.received(part)
-		if c.noRoom && !c.ended && !c.rejected && c.room()*3 >= c.send {
+		if c.noRoom && !c.closed && !c.rejected && c.room()*3 >= c.send {
 			c.noRoom = false
 			c.readinessChanged(c.file)
 		}
 	}
-	if c.outAt == len(c.out) && c.shut && !c.finReported && !c.rejected && !c.ended {
+	if c.outAt == len(c.out) && c.shut && !c.finReported && !c.rejected && !c.closed {
 		c.finReported = true
 		c.mix(15, uint64(c.id))
 		if !c.closedByPeer {
-			c.peer.ended()
+			c.peer.peerClosed()
 		}
 	}
 	c.goDown()

@@ -13,9 +13,9 @@ import (
 // live has the settings that change while the gate runs.
 type live struct {
 	*world
-	rules   *exchange.Config // settings in force; immutable
-	changes int
-	at      int64 // time of the last change
+	rules     *exchange.Config // settings in force; immutable
+	changes   int
+	changedAt int64 // time of the last change
 
 	// Requests in flight and queued requests above a lowered bound. The numbers may only
 	// fall.
@@ -38,12 +38,12 @@ func drawLive(seed uint64) *live {
 
 // changeSettings changes some live settings, as annotations on a pod do.
 func (r *run) changeSettings() {
-	if r.ended {
+	if r.isDone {
 		return
 	}
 	l, base := r.live, &r.settings.gate
 	next := *l.rules
-	ms := func(low, high int64) time.Duration { return time.Duration(l.between(low, high)) * time.Millisecond }
+	ms := func(low, high int64) time.Duration { return time.Duration(l.randomIn(low, high)) * time.Millisecond }
 	maybe := func(change func()) {
 		if l.chance(0.4) {
 			change()
@@ -79,7 +79,7 @@ func (r *run) changeSettings() {
 		low := 1 + l.rng.IntN(3)
 		o.AutoLimit = &admission.LimitRange{Min: low, Max: low + l.rng.IntN(20)}
 	}
-	if r.wait.on && l.chance(0.5) {
+	if r.wait.enabled && l.chance(0.5) {
 		r.wait.drawSettings(&next)
 	}
 	l.reordered = l.reordered || o.FairBy != l.rules.Overload.FairBy || o.PriorityBy != l.rules.Overload.PriorityBy
@@ -87,7 +87,7 @@ func (r *run) changeSettings() {
 		r.found("settings are rejected: %v", err)
 		return
 	}
-	l.rules, l.at = &next, r.now
+	l.rules, l.changedAt = &next, r.now
 	a := r.gate.Admission
 	l.flying, l.waiting = a.InFlight(), a.QueueDepth()
 	most := next.ConcurrencyLimit
@@ -111,9 +111,9 @@ func isFair(c *exchange.OverloadConfig) bool { return c.FairBy.Set() || c.Priori
 func (r *run) checkBounds() {
 	l, g, a := r.live, r.live.rules, r.gate.Admission
 	inFlight, depth, limit := a.InFlight(), a.QueueDepth(), g.ConcurrencyLimit
-	switch held := r.gate.Connects.Len(); {
-	case limit == 0 && l.at == 0 && held > g.QueueCapacity:
-		r.found("%d requests are in the connect queue, the capacity is %d", held, g.QueueCapacity)
+	switch numConnects := r.gate.Connects.Len(); {
+	case limit == 0 && l.changedAt == 0 && numConnects > g.QueueCapacity:
+		r.found("%d requests are in the connect queue, the capacity is %d", numConnects, g.QueueCapacity)
 	case limit == 0 && depth > 0 && r.metered():
 	case limit == 0 && depth > 0:
 		r.found("%d requests are queued although there is no limit", depth)

@@ -9,22 +9,22 @@ import (
 
 // message parses an HTTP/1 message as strictly as the RFC allows.
 type message struct {
-	buf      []byte
-	base     []byte // allocation that contains buf
-	line     string
-	fields   [][2]string
-	trailers [][2]string
-	mode     framing
-	left     int
-	chunk    bool // left counts the bytes of a chunk
-	inTrail  bool
+	buf       []byte
+	base      []byte // allocation that contains buf
+	line      string
+	fields    [][2]string
+	trailers  [][2]string
+	mode      framing
+	remaining int
+	chunk     bool // remaining counts the bytes of a chunk
+	inTrail   bool
 }
 
 // framing says how a body ends.
 type framing uint8
 
 const (
-	without framing = iota
+	noBody framing = iota
 	length
 	chunked
 	untilClose
@@ -33,7 +33,7 @@ const (
 var errStrict = errors.New("not a well-formed message")
 
 func (m *message) reset() {
-	m.line, m.fields, m.trailers, m.mode, m.left, m.chunk, m.inTrail = "", m.fields[:0], nil, without, 0, false, false
+	m.line, m.fields, m.trailers, m.mode, m.remaining, m.chunk, m.inTrail = "", m.fields[:0], nil, noBody, 0, false, false
 }
 
 func (m *message) add(b []byte) {
@@ -98,7 +98,7 @@ func (m *message) frame(bodyless, response bool) error {
 	case sizes > 1 || codings > 1 || sizes > 0 && codings > 0:
 		return errStrict
 	case bodyless:
-		m.mode = without
+		m.mode = noBody
 	case codings > 0:
 		if coding != "chunked" {
 			return errStrict
@@ -109,11 +109,11 @@ func (m *message) frame(bodyless, response bool) error {
 		if err != nil || n < 0 || strconv.Itoa(n) != size {
 			return errStrict
 		}
-		m.mode, m.left = length, n
+		m.mode, m.remaining = length, n
 	case response:
 		m.mode = untilClose
 	default:
-		m.mode = without
+		m.mode = noBody
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (m *message) frame(bodyless, response bool) error {
 // body passes available body bytes to take.
 func (m *message) body(take func([]byte)) (done bool, err error) {
 	switch m.mode {
-	case without:
+	case noBody:
 		return true, nil
 	case untilClose:
 		if len(m.buf) > 0 {
@@ -130,12 +130,12 @@ func (m *message) body(take func([]byte)) (done bool, err error) {
 		}
 		return false, nil
 	case length:
-		if n := min(m.left, len(m.buf)); n > 0 {
+		if n := min(m.remaining, len(m.buf)); n > 0 {
 			take(m.buf[:n])
 			m.buf = m.buf[n:]
-			m.left -= n
+			m.remaining -= n
 		}
-		return m.left == 0, nil
+		return m.remaining == 0, nil
 	}
 	for {
 		if m.inTrail {
@@ -167,14 +167,14 @@ func (m *message) body(take func([]byte)) (done bool, err error) {
 				m.inTrail = true
 				continue
 			}
-			m.left, m.chunk = int(n), true
+			m.remaining, m.chunk = int(n), true
 		}
-		if n := min(m.left, len(m.buf)); n > 0 {
+		if n := min(m.remaining, len(m.buf)); n > 0 {
 			take(m.buf[:n])
 			m.buf = m.buf[n:]
-			m.left -= n
+			m.remaining -= n
 		}
-		if m.left > 0 || len(m.buf) < 2 {
+		if m.remaining > 0 || len(m.buf) < 2 {
 			return false, nil
 		}
 		if m.buf[0] != '\r' || m.buf[1] != '\n' {
@@ -198,8 +198,8 @@ var pattern = func() []byte {
 }()
 
 // bodyOf returns the body of a request (way 0) or response (way 1). All bodies differ.
-func bodyOf(id, way, n int) []byte {
-	at := (id*2+way)*977%(1<<19) + way
+func bodyOf(id, variant, n int) []byte {
+	at := (id*2+variant)*977%(1<<19) + variant
 	return pattern[at : at+n]
 }
 

@@ -16,10 +16,10 @@ import (
 // mutation is a planted fault: new tokens in one declaration of the gate. Comments,
 // formatting and the file do not matter.
 type mutation struct {
-	name string
-	in   string // package.Func, package.Type.Method, or package.name of a constant or variable
-	old  string // tokens that the declaration has exactly once
-	new  string // empty = remove old
+	name   string
+	target string // package.Func, package.Type.Method, or package.name of a constant or variable
+	old    string // tokens that the declaration has exactly once
+	new    string // empty = remove old
 }
 
 // source is a Go file under the root of the gate's packages.
@@ -53,23 +53,23 @@ func (m *mutation) mutate(all []source) (path, text string, err error) {
 		s := &all[i]
 		for _, d := range s.file.Decls {
 			for _, n := range declarations(d) {
-				if s.file.Name.Name+"."+n.name != m.in {
+				if s.file.Name.Name+"."+n.name != m.target {
 					continue
 				}
 				if path != "" {
-					return "", "", fmt.Errorf("%s: %s is declared in %s and %s", m.name, m.in, path, s.path)
+					return "", "", fmt.Errorf("%s: %s is declared in %s and %s", m.name, m.target, path, s.path)
 				}
 				begin, end := s.set.Position(n.node.Pos()).Offset, s.set.Position(n.node.End()).Offset
 				changed, err := replaceTokens(string(s.text[begin:end]), m.old, m.new)
 				if err != nil {
-					return "", "", fmt.Errorf("%s: %s: %w", m.name, m.in, err)
+					return "", "", fmt.Errorf("%s: %s: %w", m.name, m.target, err)
 				}
 				path, text = s.path, string(s.text[:begin])+changed+string(s.text[end:])
 			}
 		}
 	}
 	if path == "" {
-		return "", "", fmt.Errorf("%s: %s is not declared", m.name, m.in)
+		return "", "", fmt.Errorf("%s: %s is not declared", m.name, m.target)
 	}
 	return path, text, nil
 }
@@ -135,14 +135,14 @@ func lex(text string) (all []lexeme) {
 
 // replaceTokens replaces the tokens of old, which text must contain exactly once.
 func replaceTokens(text, old, new string) (string, error) {
-	same := func(a, b lexeme) bool { return a.text == b.text }
+	equal := func(a, b lexeme) bool { return a.text == b.text }
 	in, wanted := lex(text), lex(old)
 	if len(wanted) == 0 {
 		return "", fmt.Errorf("no tokens to replace")
 	}
 	at := -1
 	for i := 0; i+len(wanted) <= len(in); i++ {
-		if !slices.EqualFunc(in[i:i+len(wanted)], wanted, same) {
+		if !slices.EqualFunc(in[i:i+len(wanted)], wanted, equal) {
 			continue
 		}
 		if at >= 0 {
@@ -189,18 +189,18 @@ func TestAMutationChangesOnlyTheDeclarationThatItNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ in, old, file, want string }{
+	for _, c := range []struct{ target, old, file, want string }{
 		{"p.T.f", "return 1", "a.go", "package p\n\nfunc (t *T) f() int { return 3 }\n"},
 		{"p.f", "return 1", "b.go", "const (\n\tone = 1\n\ttwo = 2\n)\n\nfunc f() int { return 3 }\n"},
 		{"p.two", "2", "b.go", "two = return 3\n)"},
 	} {
-		m := mutation{in: c.in, old: c.old, new: "return 3"}
+		m := mutation{target: c.target, old: c.old, new: "return 3"}
 		if path, text, err := m.mutate(all); err != nil || filepath.Base(path) != c.file || !strings.Contains(text, c.want) {
-			t.Errorf("%s: %s, %q, %v", c.in, path, text, err)
+			t.Errorf("%s: %s, %q, %v", c.target, path, text, err)
 		}
 	}
 	for _, in := range []string{"p.g", "q.f", "p.T"} {
-		m := mutation{in: in, old: "1"}
+		m := mutation{target: in, old: "1"}
 		if path, _, err := m.mutate(all); err == nil {
 			t.Errorf("%s was found in %s", in, path)
 		}

@@ -8,24 +8,24 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-// verdict tells how a request ended from the point of view of its client.
-type verdict uint8
+// clientOutcome tells how a request ended from the point of view of its client.
+type clientOutcome uint8
 
 const (
-	open                 verdict = iota // not ended yet
-	complete                            // the container's complete response
-	rejectedByGate                      // local reply
-	cutOff                              // visibly truncated
-	dropped                             // the connection ended without a response byte
-	unread                              // sent after the last response before the close
-	disconnectedByClient                // the client disconnected
+	open                 clientOutcome = iota // not ended yet
+	complete                                  // the container's complete response
+	rejectedByGate                            // local reply
+	cutOff                                    // visibly truncated
+	dropped                                   // the connection ended without a response byte
+	unread                                    // sent after the last response before the close
+	disconnectedByClient                      // the client disconnected
 	tunnelled
 )
 
 // ledger records the progress of a request at the client, the gate and the container.
 type ledger struct {
 	sentAt              int64
-	from                string // address of the client
+	clientAddress       string // address of the client
 	via                 *link  // link of the client over HTTP/1
 	sentWhole           int64
 	endSent             bool // END_STREAM was sent before RST_STREAM
@@ -34,7 +34,7 @@ type ledger struct {
 	disconnectedByReset bool
 	disconnectedLink    *link
 	ahead               bool // sent before the previous response was complete
-	verdict             verdict
+	clientOutcome       clientOutcome
 	status              int
 	gateOutcome         string
 	headReceivedAt      int64
@@ -43,7 +43,7 @@ type ledger struct {
 	tunnel              []byte
 	tainted             bool
 
-	at         int // index in run.underWay
+	index      int // index in run.underWay
 	begun      int
 	begunAt    int64
 	order      int // order of arrival
@@ -55,7 +55,7 @@ type ledger struct {
 	attemptsSent    int // attempts of which the gate has sent at least a byte
 	heads           int
 	headAt          int64
-	on              *upPeer
+	upstream        *upPeer
 	executed        int
 	wholeAt         int64
 	responseAt      int64
@@ -71,7 +71,7 @@ type ledger struct {
 	breaksAfterSend int  // broken attempts of which the gate had sent bytes
 	tunnelEnded     int
 	canceledAt      int64 // time of the client's RST_STREAM
-	refusals        int   // responses that report the request as unprocessed
+	numUnprocessed  int   // responses that report the request as unprocessed
 }
 
 // Begin implements gate.Observer.
@@ -95,7 +95,7 @@ func (r *run) Begin(x *gate.Record) {
 		r.found("request %d: counted twice", q.id)
 	}
 	x.Context = q
-	q.at = len(r.underWay)
+	q.index = len(r.underWay)
 	r.underWay = append(r.underWay, q)
 	r.mix(20, uint64(q.id))
 }
@@ -108,7 +108,7 @@ func (r *run) End(x *gate.Record) {
 	}
 	if q.endings++; q.endings == 1 {
 		last := r.underWay[len(r.underWay)-1]
-		r.underWay[q.at], last.at = last, q.at
+		r.underWay[q.index], last.index = last, q.index
 		r.underWay = r.underWay[:len(r.underWay)-1]
 	}
 	r.activeAt = r.now
@@ -141,79 +141,79 @@ func (r *run) judgeEnd(q *request, x *gate.Record) {
 	g := q.rules
 	age := r.now - q.begunAt
 	a := &q.response
-	why := func(ok bool, text string) {
+	require := func(ok bool, text string) {
 		if !ok {
 			r.found("request %d: %s after %v, but %s", q.id, x.Outcome, time.Duration(age), text)
 		}
 	}
-	responseThere := q.responseSentAt != 0 && q.on != nil && q.on.link.upReached() && q.on.link.reachedBefore(r.now-r.slack()) &&
-		a.whole(q, q.responseSent, a.hard)
+	responseThere := q.responseSentAt != 0 && q.upstream != nil && q.upstream.link.upReached() && q.upstream.link.reachedBefore(r.now-r.slack()) &&
+		a.isComplete(q, q.responseSent, a.hard)
 	switch x.Outcome {
 	case gate.Served:
-		why(!q.declined2xx(), "it tells the client that the tunnel is open")
-		why(q.heads > 0 && q.responseSent >= a.head || q.tainted || r.unsolicited > 0, "the container has not responded")
+		require(!q.declined2xx(), "it tells the client that the tunnel is open")
+		require(q.heads > 0 && q.responseSent >= a.head || q.tainted || r.unsolicited > 0, "the container has not responded")
 	case gate.Tunnelled:
-		why(a.switches, "no protocol was switched")
+		require(a.switches, "no protocol was switched")
 	case gate.QueueFull:
 		if r.gate.Admission.Limit() > 0 {
-			why(r.judgeQueueFull(q), "a slot or a queue position is free")
+			require(r.judgeQueueFull(q), "a slot or a queue position is free")
 		} else {
-			why(r.gate.Connects.Len() >= g.QueueCapacity || r.live.at >= q.begunAt || r.metered() && r.judgeQueueFull(q), "the queue has room") // the capacity may have been 0 before
+			require(r.gate.Connects.Len() >= g.QueueCapacity || r.live.changedAt >= q.begunAt || r.metered() && r.judgeQueueFull(q), "the queue has room") // the capacity may have been 0 before
 		}
-		why(q.heads == 0 || q.staleBreak || r.h2.speaks == upstream.Auto && q.breaks > 0, "the container has received it")
+		require(q.heads == 0 || q.staleBreak || r.h2.speaks == upstream.Auto && q.breaks > 0, "the container has received it")
 	case gate.QueueWaitExpired:
-		why(g.QueueMaxWait > 0 && age >= int64(g.QueueMaxWait), "the maximum wait has not expired")
-		why(q.heads == 0, "the container has received it")
+		require(g.QueueMaxWait > 0 && age >= int64(g.QueueMaxWait), "the maximum wait has not expired")
+		require(q.heads == 0, "the container has received it")
 	case gate.RequestTimeout:
 		limit := int64(g.RequestTimeout)
 		if x.Status == 101 {
-			why(g.TunnelMax > 0, "tunnels may last")
+			require(g.TunnelMax > 0, "tunnels may last")
 			limit = int64(g.TunnelMax)
 		}
-		why(age >= limit, "the timeout has not expired")
-		why(a.switches || !responseThere || q.disconnectedAt > 0 || x.Status == a.status && q.client.link.receives(r.slack()) || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack() || !q.client.link.taken(), "the gate had received the response")
+		require(age >= limit, "the timeout has not expired")
+		require(a.switches || !responseThere || q.disconnectedAt > 0 || x.Status == a.status && q.client.link.receives(r.slack()) || q.client.slowUntil > q.begunAt || q.sentWhole == 0 || q.sentWhole > r.now-r.slack() || !q.client.link.isAllRead(), "the gate had received the response")
 	case gate.ResponseStartTimeout:
-		why(g.ResponseStartTimeout > 0 && age >= int64(g.ResponseStartTimeout), "the timeout has not expired")
-		why(q.startedAt == 0 || q.plain != nil || q.breaks > 0 || q.startedAt+r.trickle(q) > q.begunAt+int64(g.ResponseStartTimeout), "the response had begun")
+		require(g.ResponseStartTimeout > 0 && age >= int64(g.ResponseStartTimeout), "the timeout has not expired")
+		require(q.startedAt == 0 || q.plain != nil || q.breaks > 0 || q.startedAt+r.trickle(q) > q.begunAt+int64(g.ResponseStartTimeout), "the response had begun")
 	case gate.IdleTimeout:
-		why(g.IdleTimeout > 0 && age >= int64(g.IdleTimeout), "the timeout has not expired")
-		if q.on != nil && q.on.request == q && !q.on.overH2 && !q.tainted {
-			l := q.on.link
-			why(l.unread() > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.maxDelay, "the container has sent bytes")
+		require(g.IdleTimeout > 0 && age >= int64(g.IdleTimeout), "the timeout has not expired")
+		if q.upstream != nil && q.upstream.request == q && !q.upstream.overH2 && !q.tainted {
+			l := q.upstream.link
+			require(l.unread() > 0 || r.now-l.reachedAt >= int64(g.IdleTimeout)-r.kernel.maxDelay, "the container has sent bytes")
 		}
 	case gate.ClientGone:
-		why(q.client.link == nil || q.tainted || q.on2 != nil && q.on2.ended || q.disconnectedAt > 0 || q.via != nil && q.via.closedByPeer || q.client.disconnected || r.ending && (a.switches || r.leftAt == 0 || q.begunAt >= r.leftAt), "the client is connected")
+		require(q.client.link == nil || q.tainted || q.on2 != nil && q.on2.endReceived || q.disconnectedAt > 0 || q.via != nil && q.via.closedByPeer || q.client.disconnected || r.closeAllowed && (a.switches || r.drainDoneAt == 0 || q.begunAt >= r.drainDoneAt), "the client is connected")
 	case gate.UpstreamNotListening:
 		wait := min(int64(g.UpstreamWait), int64(g.UpstreamRestartWait))
-		why(age >= wait, "the maximum wait has not expired")
+		require(age >= wait, "the maximum wait has not expired")
 		noDescriptor := !r.plenty && r.gate.Descriptors.Free() == 0 // the gate has no descriptor for another attempt
-		why(!r.container.listening || r.container.listensAt > r.now-r.slack()-30*millisecond || noDescriptor, "the container listens")
+		require(!r.container.listening || r.container.listensAt > r.now-r.slack()-30*millisecond || noDescriptor, "the container listens")
 	case gate.UpstreamClosed, gate.UpstreamReset:
-		why(q.breaks > 0 || r.unsolicited > 0 || q.refusals > 0 || r.container.goAways > 0 || r.container.unused > 0 || r.container.vague > 0, "the container has not ended the connection")
-		why(!(q.brokeUnanswered && q.plain == nil && !(q.over2 && q.upgrade) && q.breaks == 1 && q.coding == without && q.method != "POST" && q.method != "PATCH" && r.container.unused == 0 && r.container.vague == 0), "it could be retried")
-		why(r.mayBeSent(q) || q.coding != without && !q.over2 || len(q.body) > 500 || r.container.unused > 0, "none of its bytes had been sent")
-		why(q.responseSent < a.head || a.garbage || a.cutAt >= 0 && a.cutAt < a.head || a.hard || q.brokeHard || q.breaks > 0 && q.on != nil && !q.on.link.upReached() || q.tainted, "the container has responded")
+		require(q.breaks > 0 || r.unsolicited > 0 || q.numUnprocessed > 0 || r.container.goAways > 0 || r.container.unused > 0 || r.container.vague > 0, "the container has not ended the connection")
+		require(!(q.brokeUnanswered && q.plain == nil && !(q.over2 && q.upgrade) && q.breaks == 1 && q.coding == noBody && q.method != "POST" && q.method != "PATCH" && r.container.unused == 0 && r.container.vague == 0), "it could be retried")
+		require(r.mayBeSent(q) || q.coding != noBody && !q.over2 || len(q.body) > 500 || r.container.unused > 0, "none of its bytes had been sent")
+		require(q.responseSent < a.head || a.garbage || a.cutAt >= 0 && a.cutAt < a.head || a.hard || q.brokeHard || q.breaks > 0 && q.upstream != nil && !q.upstream.link.upReached() || q.tainted, "the container has responded")
 	case gate.UpstreamMalformed:
-		why(a.garbage || a.switches || q.tainted || r.unsolicited > 0 || q.declined2xx() || q.plain != nil && a.wrong, "the container's response is well-formed")
+		require(a.garbage || a.switches || q.tainted || r.unsolicited > 0 || q.declined2xx() || q.plain != nil && a.lengthTooLong, "the container's response is well-formed")
 	case gate.UpstreamBrokeOff:
-		why(q.breaks > 0 || a.wrong || q.tainted, "the container has not aborted")
-		why(!a.whole(q, q.responseSent, a.hard) || q.breaks > 0, "the response is complete")
+		require(q.breaks > 0 || a.lengthTooLong || q.tainted, "the container has not aborted")
+		require(!a.isComplete(q, q.responseSent, a.hard) || q.breaks > 0, "the response is complete")
 	case gate.DeadlineExceeded: // checked by judgeDeadline
 	case gate.Evicted:
-		why(r.judgeEvicted(q, x), "no request may have evicted it")
+		require(r.judgeEvicted(q, x), "no request may have evicted it")
 	case gate.NotEventStream:
-		why(q.mayPromise() && age >= int64(g.WaitKeepalive), "no event stream was promised")
-		why(q.heads > 0 && q.responseSent >= a.head && !a.continues || q.tainted || r.unsolicited > 0, "the container's response can continue the event stream")
+		require(q.mayPromise() && age >= int64(g.WaitKeepalive), "no event stream was promised")
+		require(q.heads > 0 && q.responseSent >= a.head && !a.continues || q.tainted || r.unsolicited > 0, "the container's response can continue the event stream")
 	case gate.WaitingPage:
-		why(q.mayGetPage() && age >= int64(g.WaitPage), "no page is due")
-		why(q.attemptsSent == 0 || q.breaks > 0 || q.refusals > 0 || r.container.goAways > 0 || r.container.unused > 0 || r.container.vague > 0, "the container has the request")
+		require(q.mayGetPage() && age >= int64(g.WaitPage), "no page is due")
+		require(q.attemptsSent == 0 || q.breaks > 0 || q.numUnprocessed > 0 || r.container.goAways > 0 || r.container.unused > 0 || r.container.vague > 0, "the container has the request")
 	case gate.HeadTooLarge:
-		why(r.h2.upList > 0 && q.pads(), "its head is short")
-		why(q.heads == 0 || q.breaks > 0 || q.refusals > 0, "the container has received it")
+		require(r.h2.upList > 0 && q.pads(), "its head is short")
+		require(q.heads == 0 || q.breaks > 0 || q.numUnprocessed > 0, "the container has received it")
 	case gate.BadRequest:
-		why(false, "the request is well-formed")
+		require(false, "the request is well-formed")
 	default:
-		why(false, "that outcome is impossible")
+		require(false, "that outcome is impossible")
 	}
 }
 
@@ -278,16 +278,16 @@ func (c *client) judgeWhole(q *request) {
 	if q.tainted {
 		return
 	}
-	if !a.whole(q, q.responseSent, a.hard) {
+	if !a.isComplete(q, q.responseSent, a.hard) {
 		if !(a.mode == untilClose && q.breaks > 0 && !q.brokeHard) {
 			c.found("request %d: a truncated response looks complete: %d of %d bytes", q.id, q.responseSent, a.full)
 		}
 	}
-	if !a.bodyless(q) && a.mode != untilClose && c.taken != len(a.body) {
-		c.found("request %d: the response body ends at %d of %d", q.id, c.taken, len(a.body))
+	if !a.bodyless(q) && a.mode != untilClose && c.numReceived != len(a.body) {
+		c.found("request %d: the response body ends at %d of %d", q.id, c.numReceived, len(a.body))
 	}
-	if a.mode == untilClose && !a.bodyless(q) && a.cutAt < 0 && q.breaks <= 1 && c.taken != len(a.body) && q.responseSentAt != 0 {
-		c.found("request %d: the response body ends at %d of %d", q.id, c.taken, len(a.body))
+	if a.mode == untilClose && !a.bodyless(q) && a.cutAt < 0 && q.breaks <= 1 && c.numReceived != len(a.body) && q.responseSentAt != 0 {
+		c.found("request %d: the response body ends at %d of %d", q.id, c.numReceived, len(a.body))
 	}
 	if q.interims < len(a.interims) && q.minor > 0 && !q.promised {
 		for _, code := range a.interims[q.interims:] {
@@ -317,14 +317,14 @@ func (c *client) judgeCut(q *request) {
 	case q.tainted, q.disconnectedAt > 0 && !c.settings.gate.AllowHalfClose:
 	case q.gateOutcome != "" || q.badHead != "" || q.probe:
 		reclaimed := c.settings.descriptors > 0 // a lingering connection may be closed for its descriptor
-		if !c.ending && q.sentWhole != 0 && c.slowUntil == 0 && !reclaimed {
+		if !c.closeAllowed && q.sentWhole != 0 && c.slowUntil == 0 && !reclaimed {
 			c.found("request %d: a local reply was cut", q.id)
 		}
-	case q.endings == 0 && !c.ending:
+	case q.endings == 0 && !c.closeAllowed:
 		c.found("request %d: cut, but the exchange has not ended", q.id)
-	case q.outcome == gate.Served && !c.ending && q.sent == len(q.raw) && !(c.m.mode == untilClose):
+	case q.outcome == gate.Served && !c.closeAllowed && q.sent == len(q.raw) && !(c.m.mode == untilClose):
 		c.found("request %d: cut, but its outcome is served", q.id)
-	case q.outcome == gate.UpstreamBrokeOff && a.whole(q, q.responseSent, a.hard) && q.breaks == 0:
+	case q.outcome == gate.UpstreamBrokeOff && a.isComplete(q, q.responseSent, a.hard) && q.breaks == 0:
 		c.found("request %d: cut, although the container's response was complete", q.id)
 	}
 }
@@ -335,7 +335,7 @@ func (c *client) judgeDropped(q *request, reset bool) {
 	case q.disconnectedAt > 0, q.tainted:
 	case c.mayClose() && !c.isPromptFirst(q), c.settings.descriptors > 0:
 	case q.sent == 0 || q.sentAt == 0:
-	case c.ending && c.link.abandonable() && q.endings > 0:
+	case c.closeAllowed && c.link.abandonable() && q.endings > 0:
 	case reset && c.lingeredFor(q): // the lingering close ended before the upload
 	case reset && len(c.pipeline) > 1 && c.pipeline[1].sent > 0: // the gate had not read the next request, so its close sent RST, which discarded the response
 	case (reset || len(c.m.buf) > 0) && q.mayPromise() && q.recorded == 200 && q.respondedAt == 0 && c.mayLackRoom(q): // a promised event stream was cut
@@ -368,7 +368,7 @@ func (c *client) headTime(q *request) (took int64) {
 }
 
 // mayClose reports whether the gate may have closed listeners and idle connections.
-func (r *run) mayClose() bool { return r.ending }
+func (r *run) mayClose() bool { return r.closeAllowed }
 
 // checkInvariants checks what always holds. calm means that nothing is in transit and
 // that the next event is not imminent.
@@ -382,8 +382,8 @@ func (r *run) checkInvariants(calm bool) {
 	r.checkUnits()
 	r.checkRoom()
 	r.judgeStandby()
-	if held := r.gate.Connects.Len(); held > 0 && r.plenty && r.container.listening && !r.standby.asleep && r.now-r.container.listensAt > 15*millisecond+r.slack() {
-		r.found("%d requests are in the connect queue, although the container has listened for %v", held, time.Duration(r.now-r.container.listensAt))
+	if numConnects := r.gate.Connects.Len(); numConnects > 0 && r.plenty && r.container.listening && !r.standby.asleep && r.now-r.container.listensAt > 15*millisecond+r.slack() {
+		r.found("%d requests are in the connect queue, although the container has listened for %v", numConnects, time.Duration(r.now-r.container.listensAt))
 	}
 	if !calm {
 		return
@@ -391,24 +391,24 @@ func (r *run) checkInvariants(calm bool) {
 	for _, q := range r.underWay {
 		r.checkStalled(q)
 		age := r.now - q.begunAt
-		if q.verdict != tunnelled && q.response.switches == false && age > int64(q.rules.RequestTimeout)+r.slack()+r.trickle(q) {
-			r.suspects = append(r.suspects, q)
+		if q.clientOutcome != tunnelled && q.response.switches == false && age > int64(q.rules.RequestTimeout)+r.slack()+r.trickle(q) {
+			r.unresolved = append(r.unresolved, q)
 		}
 		// The gate may reach the FIN after several reads, each with a delay of the loop.
-		if q.disconnectedAt > 0 && q.verdict != tunnelled && !q.response.switches && q.disconnectedLink.peerEndedAt > 0 && r.now-max(q.disconnectedLink.peerEndedAt, q.disconnectedLink.acceptedAt) > 10*millisecond+4*r.kernel.maxDelay && !g.HardConcurrency && (q.disconnectedByReset || !g.AllowHalfClose) {
+		if q.disconnectedAt > 0 && q.clientOutcome != tunnelled && !q.response.switches && q.disconnectedLink.peerEndedAt > 0 && r.now-max(q.disconnectedLink.peerEndedAt, q.disconnectedLink.acceptedAt) > 10*millisecond+4*r.kernel.maxDelay && !g.HardConcurrency && (q.disconnectedByReset || !g.AllowHalfClose) {
 			r.found("request %d: its client disconnected %v ago", q.id, time.Duration(r.now-q.disconnectedAt))
 		}
-		if q.responseSentAt != 0 && q.response.whole(q, q.responseSent, q.response.hard) && q.sentWhole != 0 && q.disconnectedAt == 0 && q.on.link.file != nil && !q.response.switches && !q.on.delaysUpload() {
+		if q.responseSentAt != 0 && q.response.isComplete(q, q.responseSent, q.response.hard) && q.sentWhole != 0 && q.disconnectedAt == 0 && q.upstream.link.file != nil && !q.response.switches && !q.upstream.delaysUpload() {
 			l := q.client.link
-			if l.file != nil && !l.paused && len(q.client.pipeline) > 0 && q.client.pipeline[0] == q && l.downReached() && q.on.link.upReached() && l.upReached() && q.on.link.downReached() &&
+			if l.file != nil && !l.paused && len(q.client.pipeline) > 0 && q.client.pipeline[0] == q && l.downReached() && q.upstream.link.upReached() && l.upReached() && q.upstream.link.downReached() &&
 				r.now-max(q.responseSentAt, q.sentWhole, q.client.slowUntil) > r.slack()+r.trickle(q)+int64(len(q.raw))*(r.kernel.settings.delay+10*microsecond) {
 				r.found("request %d: the container responded %v ago, but the client has not received the response", q.id, time.Duration(r.now-q.responseSentAt))
 			}
 		}
 	}
-	if len(r.suspects) > 0 {
-		first := r.suspects[0]
-		for _, q := range r.suspects {
+	if len(r.unresolved) > 0 {
+		first := r.unresolved[0]
+		for _, q := range r.unresolved {
 			if q.id < first.id {
 				first = q
 			}
@@ -428,7 +428,7 @@ func (r *run) checkInvariants(calm bool) {
 
 // judgeQuiet checks that no request began or ended in the quiet period of a drain.
 func (r *run) judgeQuiet() {
-	if r.quietAt != 0 || !r.ending {
+	if r.quietAt != 0 || !r.closeAllowed {
 		return
 	}
 	r.quietAt = r.now
@@ -451,8 +451,8 @@ func (r *run) judgeLeftovers() {
 	if adm.InFlight() != 0 || adm.QueueDepth() != 0 {
 		r.found("%d in flight and %d queued are left", adm.InFlight(), adm.QueueDepth())
 	}
-	if held, _ := adm.Units(); held != 0 {
-		r.found("%d units are left", held)
+	if units, _ := adm.Units(); units != 0 {
+		r.found("%d units are left", units)
 	}
 	if r.gate.Heads.Used() != 0 || r.gate.Bodies.Used() != 0 {
 		r.found("%d bytes of heads and %d of bodies are left", r.gate.Heads.Used(), r.gate.Bodies.Used())
@@ -470,12 +470,12 @@ func (r *run) judgeLeftovers() {
 		if q.begun != q.endings {
 			r.found("request %d: counted %d times, ended %d times", q.id, q.begun, q.endings)
 		}
-		if q.verdict == open && q.sentAt != 0 && !r.cutShort {
+		if q.clientOutcome == open && q.sentAt != 0 && !r.cutShort {
 			r.found("request %d: its client saw neither a response nor an end", q.id)
 		}
 	}
 	for _, c := range r.clients {
-		if !c.done && !r.cutShort && c.link != nil && !c.link.ended && !c.disconnected {
+		if !c.done && !r.cutShort && c.link != nil && !c.link.closed && !c.disconnected {
 			r.found("client %d: has not finished", c.id)
 		}
 	}

@@ -67,7 +67,7 @@ func drawOverload(seed uint64, s *settings) *overload {
 	g.QueueCapacity = pick(w, 1, 3, 10, 100)
 	if w.chance(0.6) {
 		c.FairBy = selector(pick(w, "header:X-Tenant", "header:x-tenant", "peer"))
-		o.keys = int(w.between(1, 6))
+		o.keys = int(w.randomIn(1, 6))
 		o.newKeys = pick(w, 0, 0, 0.3, 0.9)
 	}
 	if w.chance(0.5) {
@@ -90,24 +90,24 @@ func drawCosts(seed uint64, s *settings) {
 	if w.chance(0.8) || isFair(&g.Overload) {
 		return
 	}
-	by, err := exchange.ParseCostSelector("length")
+	selector, err := exchange.ParseCostSelector("length")
 	if err != nil {
 		panic(err)
 	}
-	g.Overload.CostBy, g.Overload.CostLimit = by, pick(w, 1, 3, 100, 2000, 20_000)
+	g.Overload.CostBy, g.Overload.CostLimit = selector, pick(w, 1, 3, 100, 2000, 20_000)
 }
 
 // checkUnits checks the units in use. They may exceed a lowered limit until requests end.
 func (r *run) checkUnits() {
 	a := r.gate.Admission
-	held, limit := a.Units()
+	units, limit := a.Units()
 	switch {
-	case limit == 0 && r.live.at == 0 && held != 0, held < 0, held > 0 && a.InFlight() == 0:
-		r.found("%d units of %d are held by %d requests", held, limit, a.InFlight())
-	case r.live.at == 0 && held > limit && a.InFlight() > 1:
-		r.found("%d requests hold %d units of %d", a.InFlight(), held, limit)
-	case r.live.at == 0 && limit > 0 && held < a.InFlight():
-		r.found("%d requests hold only %d units", a.InFlight(), held)
+	case limit == 0 && r.live.changedAt == 0 && units != 0, units < 0, units > 0 && a.InFlight() == 0:
+		r.found("%d units of %d are held by %d requests", units, limit, a.InFlight())
+	case r.live.changedAt == 0 && units > limit && a.InFlight() > 1:
+		r.found("%d requests hold %d units of %d", a.InFlight(), units, limit)
+	case r.live.changedAt == 0 && limit > 0 && units < a.InFlight():
+		r.found("%d requests hold only %d units", a.InFlight(), units)
 	case a.QueueDepth() > 0 && a.InFlight() == 0:
 		r.found("%d requests are queued although nothing is in flight", a.QueueDepth())
 	}
@@ -176,7 +176,7 @@ func (r *run) key(q *request) string {
 	case "":
 		return ""
 	case "peer":
-		return q.from
+		return q.clientAddress
 	}
 	return q.tenant
 }
@@ -220,9 +220,9 @@ func (r *run) judgeDeadline(q *request, x *gate.Record) {
 		return
 	}
 	if x.Outcome != gate.DeadlineExceeded {
-		if late := time.Duration(q.headAt - q.begunAt - q.deadline - r.slack() - r.trickle(q)); r.h2.upH2 {
-			if late > 20*time.Millisecond && r.kernel.settings.segment == 0 && q.heads == 1 && q.refusals == 0 {
-				r.found("request %d: reached the container %v after its deadline", q.id, late)
+		if delay := time.Duration(q.headAt - q.begunAt - q.deadline - r.slack() - r.trickle(q)); r.h2.upH2 {
+			if delay > 20*time.Millisecond && r.kernel.settings.segment == 0 && q.heads == 1 && q.numUnprocessed == 0 {
+				r.found("request %d: reached the container %v after its deadline", q.id, delay)
 			}
 			return
 		}
@@ -255,13 +255,13 @@ func (r *run) checkDeadlines() {
 	}
 	for _, q := range r.underWay {
 		if q.deadline > 0 && q.rules.Overload.DeadlineBy.Set() && q.record.Forwarded == 0 && q.heads == 0 && r.now > q.begunAt+q.deadline+r.slack() && r.waitsForSlot(q) {
-			r.suspects = append(r.suspects, q)
+			r.unresolved = append(r.unresolved, q)
 		}
 	}
-	if q := firstOf(r.suspects); q != nil {
+	if q := firstOf(r.unresolved); q != nil {
 		r.found("request %d: still queued %v after its deadline", q.id, time.Duration(r.now-q.begunAt-q.deadline))
 	}
-	r.suspects = r.suspects[:0]
+	r.unresolved = r.unresolved[:0]
 }
 
 // waitsForSlot reports whether q has no slot. A request with a slot may wait beyond its
@@ -293,7 +293,7 @@ func (r *run) judgeRetry(q *request, fields [][2]string) {
 func (r *run) judgeQueueFull(q *request) bool {
 	a := r.gate.Admission
 	full := (a.InFlight() >= a.Limit() || r.metered()) && a.QueueDepth() >= r.live.rules.QueueCapacity
-	return full || r.fair() && r.fullAt >= q.begunAt || r.live.at >= q.begunAt
+	return full || r.fair() && r.fullAt >= q.begunAt || r.live.changedAt >= q.begunAt
 }
 
 // noteFull records that the queue is full.
@@ -303,8 +303,8 @@ func (r *run) noteFull() {
 	}
 }
 
-// leftQueueAt returns when q left the queue.
-func (q *request) leftQueueAt() int64 {
+// queueEnd returns when q left the queue.
+func (q *request) queueEnd() int64 {
 	if q.admittedAt > 0 {
 		return int64(q.admittedAt)
 	}
@@ -321,7 +321,7 @@ func (r *run) judgeFairness() {
 	}
 	slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.order, b.order) })
 	for _, q := range all {
-		if q.outcome == gate.QueueFull && r.settings.gate.QueueCapacity > 0 && r.live.at == 0 {
+		if q.outcome == gate.QueueFull && r.settings.gate.QueueCapacity > 0 && r.live.changedAt == 0 {
 			r.judgeShed(q, all)
 		}
 	}
@@ -337,12 +337,12 @@ const ownFlows = 16
 
 // judgeShed checks that shedding q was right.
 func (r *run) judgeShed(q *request, all []*request) {
-	mine, others := 0, map[string]int{}
+	sameKey, byKey := 0, map[string]int{}
 	for _, o := range all {
-		if o.class == q.class && r.key(o) == r.key(q) && o.begunAt <= q.endedAt && o.leftQueueAt() >= q.begunAt {
-			mine++ // upper bound
+		if o.class == q.class && r.key(o) == r.key(q) && o.begunAt <= q.endedAt && o.queueEnd() >= q.begunAt {
+			sameKey++ // upper bound
 		}
-		if o.begunAt >= q.begunAt || o.leftQueueAt() <= q.endedAt+r.kernel.maxDelay {
+		if o.begunAt >= q.begunAt || o.queueEnd() <= q.endedAt+r.kernel.maxDelay {
 			continue
 		}
 		// o was queued from before the arrival of q until after q was shed.
@@ -351,15 +351,15 @@ func (r *run) judgeShed(q *request, all []*request) {
 			return
 		}
 		if o.class == q.class {
-			others[r.key(o)]++
+			byKey[r.key(o)]++
 		}
 	}
 	if r.mayShareFlows(q, all) {
 		return
 	}
-	for key, n := range others {
-		if n > mine {
-			r.found("request %d: shed from a key with at most %d queued, while key %[4]q has %[3]d", q.id, mine, n, key)
+	for key, n := range byKey {
+		if n > sameKey {
+			r.found("request %d: shed from a key with at most %d queued, while key %[4]q has %[3]d", q.id, sameKey, n, key)
 			return
 		}
 	}
@@ -372,14 +372,14 @@ func (r *run) mayShareFlows(q *request, all []*request) bool {
 	for earlier := true; earlier; {
 		earlier = false
 		for _, o := range all {
-			if o.class == q.class && o.begunAt < busy && o.leftQueueAt() >= busy {
+			if o.class == q.class && o.begunAt < busy && o.queueEnd() >= busy {
 				busy, earlier = o.begunAt, true
 			}
 		}
 	}
 	keys := map[string]bool{}
 	for _, o := range all {
-		if o.class == q.class && o.leftQueueAt() >= busy && o.begunAt <= q.endedAt {
+		if o.class == q.class && o.queueEnd() >= busy && o.begunAt <= q.endedAt {
 			keys[r.key(o)] = true
 		}
 	}
@@ -423,20 +423,20 @@ func (r *run) judgeAging(all []*request) {
 	for class := range admission.Classes {
 		instants := grantsTo(class, granted)
 		for _, w := range all {
-			if w.class != class || w.leftQueueAt() <= w.begunAt {
+			if w.class != class || w.queueEnd() <= w.begunAt {
 				continue
 			}
-			passed := 0
+			numPassed := 0
 			for _, i := range instants {
 				switch {
-				case i.at <= w.begunAt || i.at >= w.leftQueueAt():
-				case i.own:
-					passed = 0
+				case i.time <= w.begunAt || i.time >= w.queueEnd():
+				case i.gotSlot:
+					numPassed = 0
 				default:
-					passed += i.others
+					numPassed += i.numOthers
 				}
-				if passed > most {
-					r.found("request %d: of class %d, %d slots in a row were granted to other classes while it was queued", w.id, class, passed)
+				if numPassed > most {
+					r.found("request %d: of class %d, %d slots in a row were granted to other classes while it was queued", w.id, class, numPassed)
 					return
 				}
 			}
@@ -446,23 +446,23 @@ func (r *run) judgeAging(all []*request) {
 
 // grants are the slots granted at one time, in unknown order.
 type grants struct {
-	at     int64
-	own    bool // the class got a slot
-	others int
+	time      int64
+	gotSlot   bool // the class got a slot
+	numOthers int
 }
 
 func grantsTo(class int, granted []*request) (instants []grants) {
 	for _, q := range granted {
 		at := int64(q.admittedAt)
-		if n := len(instants); n == 0 || instants[n-1].at != at {
-			instants = append(instants, grants{at: at})
+		if n := len(instants); n == 0 || instants[n-1].time != at {
+			instants = append(instants, grants{time: at})
 		}
 		i := &instants[len(instants)-1]
 		switch {
 		case q.class == class:
-			i.own = true
+			i.gotSlot = true
 		case at > q.begunAt: // at a time when the request was queued
-			i.others++
+			i.numOthers++
 		}
 	}
 	return instants

@@ -30,20 +30,20 @@ type settings struct {
 
 // weights are probabilities per request or connection.
 type weights struct {
-	pipeline, post, chunked, trailers, old, closes, expect, upgrade, head, odd, probe    float64
-	pieces, stall, disconnect, halfClose, slowRead                                       float64
-	late, early, stops, interim, untilClose, pieced, closesAfter, surplus, wrongLength   float64
-	cut, cutEarly, silent, garbage, extra, answerTrailers, oldAnswer, idleClose, unasked float64
-	restart, notYet                                                                      float64
+	pipeline, post, chunked, trailers, http10, closes, expect, upgrade, head, odd, probe        float64
+	pieces, stall, disconnect, halfClose, slowRead                                              float64
+	delayed, early, stops, interim, untilClose, pieced, closesAfter, surplus, wrongLength       float64
+	cut, cutEarly, silent, garbage, extra, responseTrailers, http10Response, idleClose, unasked float64
+	restart, notYet                                                                             float64
 }
 
 // switches returns pointers to all weights in the order of the fields.
 func (x *weights) switches() []*float64 {
 	return []*float64{
-		&x.pipeline, &x.post, &x.chunked, &x.trailers, &x.old, &x.closes, &x.expect, &x.upgrade, &x.head, &x.odd, &x.probe,
+		&x.pipeline, &x.post, &x.chunked, &x.trailers, &x.http10, &x.closes, &x.expect, &x.upgrade, &x.head, &x.odd, &x.probe,
 		&x.pieces, &x.stall, &x.disconnect, &x.halfClose, &x.slowRead,
-		&x.late, &x.early, &x.stops, &x.interim, &x.untilClose, &x.pieced, &x.closesAfter, &x.surplus, &x.wrongLength,
-		&x.cut, &x.cutEarly, &x.silent, &x.garbage, &x.extra, &x.answerTrailers, &x.oldAnswer, &x.idleClose, &x.unasked,
+		&x.delayed, &x.early, &x.stops, &x.interim, &x.untilClose, &x.pieced, &x.closesAfter, &x.surplus, &x.wrongLength,
+		&x.cut, &x.cutEarly, &x.silent, &x.garbage, &x.extra, &x.responseTrailers, &x.http10Response, &x.idleClose, &x.unasked,
 		&x.restart, &x.notYet,
 	}
 }
@@ -57,7 +57,7 @@ func draw(w *world, k *kernel) *settings {
 			*p = pick(w, 0.02, 0.1, 0.1, 0.3, 0.7)
 		}
 	}
-	ms := func(low, high int64) time.Duration { return time.Duration(w.between(low, high)) * time.Millisecond }
+	ms := func(low, high int64) time.Duration { return time.Duration(w.randomIn(low, high)) * time.Millisecond }
 	g := &s.gate
 	g.ConcurrencyLimit = pick(w, 0, 0, 1, 1, 2, 3, 10)
 	g.QueueCapacity = pick(w, 0, 1, 3, 100, 100)
@@ -82,11 +82,11 @@ func draw(w *world, k *kernel) *settings {
 	s.headTimeout = ms(300, 5_000)
 	s.loops = pick(w, 1, 1, 2, 3)
 	if w.chance(0.15) {
-		s.descriptors = int(w.between(16, 60)) + 8*s.loops
+		s.descriptors = int(w.randomIn(16, 60)) + 8*s.loops
 		s.w.restart, s.w.notYet = pick(w, s.w.restart, 0.9), pick(w, s.w.notYet, 0.5)
 	}
 	s.clients = int(w.spread(1, 60))
-	s.requests = int(w.between(1, 12))
+	s.requests = int(w.randomIn(1, 12))
 	s.think = pick(w, 0, millisecond, 20*millisecond, 500*millisecond)
 	s.gap = pick(w, 0, 100*microsecond, 5*millisecond, 200*millisecond)
 	s.bodies = int(pick(w, 100, 100, 3_000, 20_000, 20_000, 150_000))
@@ -163,7 +163,7 @@ type request struct {
 	stall           int64
 	disconnectAt    int // offset in the field raw at which the client disconnects; -1 = never
 	disconnectAfter int // offset of the response at which the client disconnects; -1 = never
-	how             disconnectKind
+	disconnectKind  disconnectKind
 	slowAt          int // offset of the response at which the client stops reading for a time; -1 = never
 	slow            int64
 	thinks          int64
@@ -182,8 +182,8 @@ type request struct {
 	deadline int64 // 0 = none
 	record   *gate.Record
 	accepts
-	acceptsCoding bool  // the request has Accept-Encoding
-	patience      int64 // time after which the body is sent without a 100
+	acceptsCoding   bool  // the request has Accept-Encoding
+	continueTimeout int64 // time after which the body is sent without a 100
 
 	ledger
 	waited
@@ -199,30 +199,30 @@ const (
 
 // response is what the container does for a request.
 type response struct {
-	wait     int64
-	early    bool // the container responds before it has read the body
-	stops    bool // the container never reads the body, and closes after the response
-	interims []int
-	status   int
-	mode     framing
-	body     []byte
-	trail    bool
-	closes   bool
-	silent   bool // the container closes without sending a byte
-	garbage  bool
-	surplus  bool // the response has a body that its status or method forbids
-	wrong    bool // the announced length is longer than the body
-	extra    bool // excess bytes follow the response
-	minor    int
-	cutAt    int  // offset in the field wire at which the container aborts; -1 = never
-	hard     bool // the container aborts by RST
-	head     int  // offset in the field wire at which the final response's head ends
-	full     int  // offset in the field wire at which the whole response ends
-	first    int  // offset in the field wire at which the first head ends
-	wire     []byte
-	piece    int
-	gap      int64
-	switches bool
+	wait          int64
+	early         bool // the container responds before it has read the body
+	stops         bool // the container never reads the body, and closes after the response
+	interims      []int
+	status        int
+	mode          framing
+	body          []byte
+	trail         bool
+	closes        bool
+	silent        bool // the container closes without sending a byte
+	garbage       bool
+	surplus       bool // the response has a body that its status or method forbids
+	lengthTooLong bool // the announced length is longer than the body
+	extra         bool // excess bytes follow the response
+	minor         int
+	cutAt         int  // offset in the field wire at which the container aborts; -1 = never
+	hard          bool // the container aborts by RST
+	head          int  // offset in the field wire at which the final response's head ends
+	full          int  // offset in the field wire at which the whole response ends
+	first         int  // offset in the field wire at which the first head ends
+	wire          []byte
+	piece         int
+	gap           int64
+	switches      bool
 
 	fields    [][2]string // additional fields
 	stream    bool        // the response is an event stream
@@ -233,13 +233,13 @@ func (r *run) plan(c *client) *request {
 	w, s, x := r.world, r.settings, &r.settings.w
 	q := w.scratch.request()
 	q.id, q.client, q.method, q.minor, q.disconnectAt, q.disconnectAfter, q.slowAt = len(r.requests)+1, c, "GET", 1, -1, -1, -1
-	q.patience = 3 * second
+	q.continueTimeout = 3 * second
 	r.requests = append(r.requests, q)
-	q.thinks = w.between(0, s.think)
+	q.thinks = w.randomIn(0, s.think)
 	r.load.draw(q, &s.gate.Overload)
 	size := func() int {
 		if w.rng.IntN(4) == 0 {
-			return int(w.between(0, int64(s.bodies)))
+			return int(w.randomIn(0, int64(s.bodies)))
 		}
 		return int(w.spread(0, int64(s.bodies)))
 	}
@@ -259,7 +259,7 @@ func (r *run) plan(c *client) *request {
 	case w.chance(x.upgrade):
 		q.upgrade = true
 	}
-	if w.chance(x.old) && q.coding != chunked && !q.upgrade {
+	if w.chance(x.http10) && q.coding != chunked && !q.upgrade {
 		q.minor, q.expect = 0, false
 	}
 	q.closes = w.chance(x.closes) && !q.upgrade
@@ -275,26 +275,26 @@ func (r *run) plan(c *client) *request {
 	}
 	total := len(q.raw)
 	if w.chance(x.pieces) {
-		q.piece, q.gap = int(w.between(1, int64(max(1, total/3)))), w.between(0, s.gap)
+		q.piece, q.gap = int(w.randomIn(1, int64(max(1, total/3)))), w.randomIn(0, s.gap)
 		q.piece = max(q.piece, total/mostPieces)
 	}
 	if w.chance(x.stall) {
-		q.stallAt, q.stall = int(w.between(1, int64(total))), w.spread(1, 8_000)*millisecond
+		q.stallAt, q.stall = int(w.randomIn(1, int64(total))), w.spread(1, 8_000)*millisecond
 	}
 	if w.chance(x.disconnect) {
-		q.how = pick(w, byClose, byReset)
+		q.disconnectKind = pick(w, byClose, byReset)
 		if w.rng.IntN(2) == 0 {
-			q.disconnectAt = int(w.between(1, int64(total)))
+			q.disconnectAt = int(w.randomIn(1, int64(total)))
 		} else {
 			q.disconnectAfter = int(w.spread(0, int64(s.bodies)))
 		}
 	} else if w.chance(x.halfClose) {
-		q.how, q.disconnectAt = byHalfClose, total
+		q.disconnectKind, q.disconnectAt = byHalfClose, total
 	}
 	if w.chance(x.slowRead) {
 		q.slowAt, q.slow = int(w.spread(0, int64(s.bodies))), w.spread(1, 3_000)*millisecond
 	}
-	r.planAnswer(q, size)
+	r.planResponse(q, size)
 	return q
 }
 
@@ -381,15 +381,15 @@ func appendNumber(b []byte, field string, n int) []byte {
 	return append(strconv.AppendInt(append(b, field...), int64(n), 10), "\r\n"...)
 }
 
-func (r *run) planAnswer(q *request, size func() int) {
+func (r *run) planResponse(q *request, size func() int) {
 	w, s, x := r.world, r.settings, &r.settings.w
 	a := &q.response
 	a.minor, a.cutAt = 1, -1
-	a.wait = w.between(0, pick(w, 0, 100*microsecond, 2*millisecond))
-	if w.chance(x.late) {
+	a.wait = w.randomIn(0, pick(w, 0, 100*microsecond, 2*millisecond))
+	if w.chance(x.delayed) {
 		a.wait = w.spread(1, 10_000) * millisecond
 	}
-	if q.coding != without && w.chance(x.early) {
+	if q.coding != noBody && w.chance(x.early) {
 		a.early, a.stops = true, w.chance(x.stops)
 	}
 	for w.chance(x.interim) && len(a.interims) < 3 {
@@ -401,7 +401,7 @@ func (r *run) planAnswer(q *request, size func() int) {
 	if w.chance(x.untilClose) {
 		a.mode = untilClose
 	}
-	if w.chance(x.oldAnswer) {
+	if w.chance(x.http10Response) {
 		a.minor = 0
 		if a.mode == chunked {
 			a.mode = untilClose
@@ -413,27 +413,27 @@ func (r *run) planAnswer(q *request, size func() int) {
 			q.disconnectAfter = w.more.IntN(len(a.body))
 		}
 	}
-	a.trail = a.mode == chunked && w.chance(x.answerTrailers)
+	a.trail = a.mode == chunked && w.chance(x.responseTrailers)
 	a.closes = w.chance(x.closesAfter)
 	a.surplus, a.extra = w.chance(x.surplus), w.chance(x.extra) && r.kernel.settings.segment == 0
 	a.hard = w.rng.IntN(2) == 0
 	if w.chance(x.pieced) {
-		a.piece, a.gap = int(w.spread(1, int64(s.bodies))), w.between(0, s.gap)
+		a.piece, a.gap = int(w.spread(1, int64(s.bodies))), w.randomIn(0, s.gap)
 		a.piece = max(a.piece, len(a.body)/mostPieces)
 	}
 	a.silent = w.chance(x.silent)
 	a.garbage = w.chance(x.garbage)
 	a.switches = q.upgrade && w.rng.IntN(4) > 0
-	a.wrong = a.mode == length && w.chance(x.wrongLength)
+	a.lengthTooLong = a.mode == length && w.chance(x.wrongLength)
 	r.wait.drawResponse(q, a, &s.gate)
 	a.surplus = a.surplus && (a.mode == chunked || a.mode == length && len(a.body) > 0)
 	a.write(w, q)
 	a.first = bytes.Index(a.wire, []byte("\r\n\r\n")) + 4
 	switch {
 	case w.chance(x.cutEarly):
-		a.cutAt = int(w.between(0, int64(a.head-1)))
+		a.cutAt = int(w.randomIn(0, int64(a.head-1)))
 	case w.chance(x.cut), a.early && a.mode == untilClose && w.rng.IntN(2) == 0:
-		a.cutAt = int(w.between(int64(a.head), int64(len(a.wire))))
+		a.cutAt = int(w.randomIn(int64(a.head), int64(len(a.wire))))
 	}
 }
 
@@ -453,11 +453,11 @@ func (a *response) write(w *world, q *request) {
 		b = append(appendNumber(b, "X-Sim: ", q.id), "\r\n"...)
 	}
 	if a.garbage {
-		what := pick(w, "HTTQ/1.1 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")
+		malformed := pick(w, "HTTQ/1.1 200 OK\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")
 		if w.more.IntN(4) == 0 { // a protocol that the client did not offer
-			what = "HTTP/1.1 101 Sim\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n"
+			malformed = "HTTP/1.1 101 Sim\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n"
 		}
-		b = append(b, what...)
+		b = append(b, malformed...)
 		a.head, a.full = len(b), len(b)
 		a.wire = w.scratch.keep(b)
 		return
@@ -476,14 +476,14 @@ func (a *response) write(w *world, q *request) {
 		b = append(append(append(append(b, f[0]...), ": "...), f[1]...), "\r\n"...)
 	}
 	none := a.bodyless(q)
-	says := len(a.body)
-	if a.wrong {
-		says += int(w.between(1, 100))
+	announced := len(a.body)
+	if a.lengthTooLong {
+		announced += int(w.randomIn(1, 100))
 	}
 	switch {
 	case none && !a.surplus && a.status != 304 && q.method != "HEAD":
 	case a.mode == length:
-		b = appendNumber(b, "Content-Length: ", says)
+		b = appendNumber(b, "Content-Length: ", announced)
 	case a.mode == chunked:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
 	}
@@ -510,7 +510,7 @@ func (a *response) write(w *world, q *request) {
 		}
 	}
 	a.full = len(b)
-	if a.extra && (a.mode != untilClose || none) && !a.wrong && len(b) < 3000 {
+	if a.extra && (a.mode != untilClose || none) && !a.lengthTooLong && len(b) < 3000 {
 		a.piece = 0 // the excess arrives together with the end of the response
 		b = append(b, stolen...)
 	}
@@ -520,9 +520,9 @@ func (a *response) write(w *world, q *request) {
 // begins reports whether the first n bytes include the first head.
 func (a *response) begins(n int) bool { return n >= a.first }
 
-// whole reports whether the first n bytes and the end of the connection (by RST if hard)
+// isComplete reports whether the first n bytes and the end of the connection (by RST if hard)
 // form a complete response.
-func (a *response) whole(q *request, n int, hard bool) bool {
+func (a *response) isComplete(q *request, n int, hard bool) bool {
 	switch {
 	case a.garbage || n < a.head:
 		return false
@@ -530,7 +530,7 @@ func (a *response) whole(q *request, n int, hard bool) bool {
 		return true
 	case a.mode == untilClose:
 		return !hard
-	case a.wrong:
+	case a.lengthTooLong:
 		return false
 	}
 	return n >= a.full

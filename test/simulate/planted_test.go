@@ -73,10 +73,10 @@ func plantedTime() string {
 // returns the finding, or "".
 func search(t *testing.T, path, text string) string {
 	dir := t.TempDir()
-	wrong := filepath.Join(dir, "wrong.go")
-	overlay, _ := json.Marshal(map[string]map[string]string{"Replace": {path: wrong}})
+	wrongFile := filepath.Join(dir, "wrong.go")
+	overlay, _ := json.Marshal(map[string]map[string]string{"Replace": {path: wrongFile}})
 	binary := filepath.Join(dir, "simulate.test")
-	for name, content := range map[string][]byte{wrong: []byte(text), filepath.Join(dir, "overlay.json"): overlay} {
+	for name, content := range map[string][]byte{wrongFile: []byte(text), filepath.Join(dir, "overlay.json"): overlay} {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func search(t *testing.T, path, text string) string {
 	}
 	if m := seedLine.FindAllSubmatch(out, -1); m != nil {
 		last := m[len(m)-1]
-		return fmt.Sprintf("%s (seed %s, %s)", kind(string(last[2])), last[1], run.ProcessState.UserTime().Round(100*time.Millisecond))
+		return fmt.Sprintf("%s (seed %s, %s)", withoutNumbers(string(last[2])), last[1], run.ProcessState.UserTime().Round(100*time.Millisecond))
 	}
 	if i := bytes.Index(out, []byte("panic: ")); i >= 0 {
 		line, _, _ := bytes.Cut(out[i:], []byte("\n"))

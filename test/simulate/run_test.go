@@ -33,26 +33,26 @@ type run struct {
 	fullAt    int64   // time at which the queue was last full
 	evictedAt []int64 // times at which evicted requests ended
 
-	exchanges   int
-	exchanges2  int // HTTP/2 exchanges
-	underWay    []*request
-	suspects    []*request
-	outcomes    [64]int
-	rejected    int
-	probed      int
-	vague       int
-	freeAtStart int
-	drainedAt   int64
-	ending      bool            // the shutdown may close listeners and idle connections
-	left        <-chan struct{} // closed when the shutdown has no requests to wait for; nil before the shutdown
-	leftAt      int64           // time at which left was closed
-	ended       bool
-	cutShort    bool
-	activeAt    int64  // last time at which a request began or ended
-	quietAt     int64  // time at which the quiet period ended; 0 = not yet
-	calmUntil   int64  // time of the next event
-	unsolicited int    // unsolicited responses
-	taps        []*tap // taps of all connections to the container
+	exchanges    int
+	exchanges2   int // HTTP/2 exchanges
+	underWay     []*request
+	unresolved   []*request
+	outcomes     [64]int
+	rejected     int
+	probed       int
+	vague        int
+	freeAtStart  int
+	drainedAt    int64
+	closeAllowed bool            // the shutdown may close listeners and idle connections
+	drainDone    <-chan struct{} // closed when the shutdown has no requests to wait for; nil before the shutdown
+	drainDoneAt  int64           // time at which drainDone was closed
+	isDone       bool
+	cutShort     bool
+	activeAt     int64  // last time at which a request began or ended
+	quietAt      int64  // time at which the quiet period ended; 0 = not yet
+	calmUntil    int64  // time of the next event
+	unsolicited  int    // unsolicited responses
+	taps         []*tap // taps of all connections to the container
 }
 
 // result summarizes a run.
@@ -102,7 +102,7 @@ func (r *run) runGate(seed uint64) {
 	config, rules := s.gate, s.gate
 	r.live.rules = &rules
 	config.Observer = r
-	config.Clock = clock{r.world}
+	config.Clock = gateClock{r.world}
 	config.Jitter = func() float64 { return 2*r.rng.Float64() - 1 }
 	config.Descriptors = exchange.NewDescriptors(100_000)
 	if s.descriptors > 0 {
@@ -122,7 +122,7 @@ func (r *run) runGate(seed uint64) {
 	r.container = &container{run: r}
 	r.kernel.connect, r.kernel.sentUp = r.container.accept, r.recordWrite
 	if r.chance(s.w.idleClose) {
-		r.container.idle = r.spread(1, 3000) * millisecond
+		r.container.idleTimeout = r.spread(1, 3000) * millisecond
 	}
 	r.server, err = server.NewServer(g, server.Config{
 		HTTP1: &http1.Protocol{HeadTimeout: s.headTimeout}, HTTP2: &http2.Protocol{Scheme: "http"},
@@ -150,13 +150,13 @@ func (r *run) runGate(seed uint64) {
 func (r *run) begin() {
 	s := r.settings
 	if r.chance(s.w.notYet) {
-		r.after(r.spread(1, 1500)*millisecond, r.container.listen)
+		r.schedule(r.spread(1, 1500)*millisecond, r.container.listen)
 	} else {
 		r.container.listen()
 	}
 	if r.chance(s.w.restart) {
 		for range 1 + r.rng.IntN(3) {
-			r.after(r.spread(1, 5000)*millisecond, func() {
+			r.schedule(r.spread(1, 5000)*millisecond, func() {
 				if r.container.listening {
 					r.container.restart(r.spread(1, 1000) * millisecond)
 				}
@@ -175,19 +175,19 @@ func (r *run) begin() {
 		if r.chance(r.h2.share) {
 			start = r.overHTTP2(c)
 		}
-		r.after(r.between(0, s.concurrent), start)
+		r.schedule(r.randomIn(0, s.concurrent), start)
 	}
 	for range r.standby.attempts {
 		r.afterIn(r.standby.rng, r.standby.spread(1, 3000)*millisecond, r.suspendContainer)
 	}
 	for range r.live.changes {
-		r.after(r.live.spread(1, 5000)*millisecond, r.changeSettings)
+		r.schedule(r.live.spread(1, 5000)*millisecond, r.changeSettings)
 	}
 	if s.gate.Overload.Brake {
 		r.requestPage()
 	}
 	if s.drainAt > 0 {
-		r.after(s.drainAt, r.drain)
+		r.schedule(s.drainAt, r.drain)
 	}
 }
 
@@ -196,7 +196,7 @@ const longest = 300 * second
 
 // drive runs events until the gate has ended.
 func (r *run) drive() {
-	for r.fault == "" && !r.ended {
+	for r.fault == "" && !r.isDone {
 		if len(r.events) == 0 {
 			if r.drainedAt == 0 {
 				r.drain()
@@ -207,11 +207,11 @@ func (r *run) drive() {
 			}
 			break
 		}
-		next := r.events[0].at
+		next := r.events[0].time
 		if next > r.now {
 			r.calmUntil = next
 			r.checkInvariants(next-r.now > 5*millisecond)
-			if r.drainedAt == 0 && r.idle() {
+			if r.drainedAt == 0 && r.isIdle() {
 				r.drain()
 				continue
 			}
@@ -222,14 +222,14 @@ func (r *run) drive() {
 		}
 		r.step(longest)
 	}
-	if r.ended && r.fault == "" {
+	if r.isDone && r.fault == "" {
 		r.settle()
 		r.judgeLeftovers()
 	}
 	r.stop()
 }
 
-func (r *run) idle() bool {
+func (r *run) isIdle() bool {
 	for _, c := range r.clients {
 		if !c.done {
 			return false
@@ -240,8 +240,8 @@ func (r *run) idle() bool {
 
 // settle runs events until nothing is in transit.
 func (r *run) settle() {
-	until := r.now + 20*second
-	for r.fault == "" && r.step(until) {
+	deadline := r.now + 20*second
+	for r.fault == "" && r.step(deadline) {
 	}
 }
 
@@ -259,27 +259,27 @@ func (r *run) drain() {
 // shutDown does what the process does after the drain.
 func (r *run) shutDown() {
 	switch {
-	case r.drainedAt == 0 || r.ended:
-	case r.left == nil:
+	case r.drainedAt == 0 || r.isDone:
+	case r.drainDone == nil:
 		if isClosed(r.gate.Drain.Quiet()) {
-			r.ending, r.gateEnding = true, true
-			r.left = r.server.BeginShutdown()
+			r.closeAllowed, r.gateEnding = true, true
+			r.drainDone = r.server.BeginShutdown()
 		}
-	case isClosed(r.left):
-		if r.leftAt == 0 {
-			r.leftAt = r.now
+	case isClosed(r.drainDone):
+		if r.drainDoneAt == 0 {
+			r.drainDoneAt = r.now
 		}
-		over := true
+		allDone := true
 		for _, s := range r.loops {
-			if over = over && s.over; !s.closing {
+			if allDone = allDone && s.isDone; !s.closing {
 				s.closing = true
 				s.loop.Close()
 			}
 		}
-		if over {
+		if allDone {
 			r.server.Close() // does not wait
 			r.gate.Drain.End()
-			r.ended = true
+			r.isDone = true
 		}
 	}
 }
@@ -296,8 +296,8 @@ func isClosed(c <-chan struct{}) bool {
 // stop ends the goroutines of running loops.
 func (r *run) stop() {
 	for _, s := range r.loops {
-		if !s.over {
-			s.over = true
+		if !s.isDone {
+			s.isDone = true
 			s.loop.Abandon()
 		}
 	}

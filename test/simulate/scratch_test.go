@@ -41,7 +41,7 @@ func (s *scratch) link() *link {
 	if up == nil {
 		up, down = c.deliverUp, c.deliverDown
 	}
-	*c = link{moveUp: up, moveDown: down, in: emptied(c.in), out: emptied(c.out), own: emptied(c.own), log: c.log[:0]}
+	*c = link{moveUp: up, moveDown: down, toRead: emptied(c.toRead), out: emptied(c.out), ownBuffer: emptied(c.ownBuffer), log: c.log[:0]}
 	return c
 }
 

@@ -67,7 +67,7 @@ func (r *run) values() map[string]int64 {
 // setting returns the accessors of a setting.
 func (r *run) setting(name string) (get func() int64, set func(int64)) {
 	s := r.settings
-	whole := func(p *int) (func() int64, func(int64)) {
+	intAccessors := func(p *int) (func() int64, func(int64)) {
 		return func() int64 { return int64(*p) }, func(n int64) { *p = int(n) }
 	}
 	long := func(p *int64) (func() int64, func(int64)) {
@@ -83,15 +83,15 @@ func (r *run) setting(name string) (get func() int64, set func(int64)) {
 	}
 	switch name {
 	case "clients":
-		return whole(&s.clients)
+		return intAccessors(&s.clients)
 	case "requests":
-		return whole(&s.requests)
+		return intAccessors(&s.requests)
 	case "loops":
-		return whole(&s.loops)
+		return intAccessors(&s.loops)
 	case "bodies":
-		return whole(&s.bodies)
+		return intAccessors(&s.bodies)
 	case "descriptors":
-		return whole(&s.descriptors)
+		return intAccessors(&s.descriptors)
 	case "drainAt":
 		return long(&s.drainAt)
 	case "think":
@@ -105,7 +105,7 @@ func (r *run) setting(name string) (get func() int64, set func(int64)) {
 	case "delay":
 		return long(&r.kernel.settings.delay)
 	case "segment":
-		return whole(&r.kernel.settings.segment)
+		return intAccessors(&r.kernel.settings.segment)
 	case "stingy":
 		return flag(&r.kernel.settings.stingy)
 	case "partial":
@@ -113,7 +113,7 @@ func (r *run) setting(name string) (get func() int64, set func(int64)) {
 	case "shuffle":
 		return flag(&r.world.shuffle)
 	case "live":
-		return whole(&r.live.changes)
+		return intAccessors(&r.live.changes)
 	}
 	for i, n := range weightNames {
 		if n == name {
@@ -139,8 +139,8 @@ func (r *run) apply(c changes) {
 
 var digits = regexp.MustCompile(`[0-9][0-9.µnms]*`)
 
-// kind removes the numbers from a finding, to compare findings of different runs.
-func kind(fault string) string {
+// withoutNumbers removes the numbers from a finding, to compare findings of different runs.
+func withoutNumbers(fault string) string {
 	first, _, _ := strings.Cut(fault, "\n")
 	return digits.ReplaceAllString(first, "N")
 }
@@ -153,9 +153,9 @@ const shrinkTime = 20 * time.Second
 func shrink(t *testing.T, failed *result) *result {
 	best := simulate(failed.seed, true, nil)
 	best.trace = nil
-	until := time.Now().Add(shrinkTime)
+	deadline := time.Now().Add(shrinkTime)
 	try := func(x change) bool {
-		if time.Now().After(until) {
+		if time.Now().After(deadline) {
 			return false
 		}
 		c := append(changes{}, best.changes...)
@@ -166,14 +166,14 @@ func shrink(t *testing.T, failed *result) *result {
 			}
 		}
 		res := simulate(failed.seed, false, append(c, x))
-		if res.fault == "" || kind(res.fault) != kind(failed.fault) || res.requests > best.requests {
+		if res.fault == "" || withoutNumbers(res.fault) != withoutNumbers(failed.fault) || res.requests > best.requests {
 			return false
 		}
 		best = res
 		return true
 	}
-	for again := true; again && time.Now().Before(until); {
-		again = false
+	for improved := true; improved && time.Now().Before(deadline); {
+		improved = false
 		for _, name := range []string{"clients", "requests", "bodies"} {
 			for {
 				now, ok := best.now[name]
@@ -183,16 +183,16 @@ func shrink(t *testing.T, failed *result) *result {
 				if !try(change{name, now / 2}) && !try(change{name, now - 1}) {
 					break
 				}
-				again = true
+				improved = true
 			}
 		}
 		for _, name := range append([]string{"segment", "delay", "held", "partial", "stingy", "shuffle", "concurrent", "think", "gap", "drainAt"}, weightNames...) {
 			if now := best.now[name]; now != 0 && try(change{name, 0}) {
-				again = true
+				improved = true
 			}
 		}
 		if best.now["loops"] > 1 && try(change{"loops", 1}) {
-			again = true
+			improved = true
 		}
 	}
 	return &best
@@ -200,8 +200,8 @@ func shrink(t *testing.T, failed *result) *result {
 
 // explain returns the trace of a run, and the command that repeats it.
 func explain(t *testing.T, res *result) string {
-	again := simulate(res.seed, true, res.changes)
-	trace := again.trace
+	repeated := simulate(res.seed, true, res.changes)
+	trace := repeated.trace
 	const most = 120
 	var b strings.Builder
 	if len(trace) > most {
@@ -209,9 +209,9 @@ func explain(t *testing.T, res *result) string {
 		trace = trace[len(trace)-most:]
 	}
 	b.WriteString(strings.Join(trace, "\n"))
-	fmt.Fprintf(&b, "\n\nshrunk to %d requests, drawn:", again.requests)
+	fmt.Fprintf(&b, "\n\nshrunk to %d requests, drawn:", repeated.requests)
 	for _, name := range append([]string{"clients", "requests", "loops", "bodies"}, weightNames...) {
-		if n := again.now[name]; n != 0 {
+		if n := repeated.now[name]; n != 0 {
 			fmt.Fprintf(&b, " %s=%d", name, n)
 		}
 	}

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // finding.
 func TestASimulatedGateHasNoFaultForRandomSeeds(t *testing.T) {
 	if text := os.Getenv("SEED"); text != "" {
-		replay(t, text, os.Getenv("CHANGES"))
+		runSeed(t, text, os.Getenv("CHANGES"))
 		return
 	}
 	period := 5 * time.Second
@@ -57,7 +57,7 @@ func TestASimulatedGateHasNoFaultForRandomSeeds(t *testing.T) {
 			t.Fatalf("SIMCPU: %v", err)
 		}
 	}
-	s := &series{most: most, processor: processor, until: time.Now().Add(period), began: time.Now(), used: processorTime(), next: first, goOn: os.Getenv("GO_ON") != "", kinds: map[string]int{}, runs: map[*testing.T]underWay{}}
+	s := &series{most: most, processor: processor, deadline: time.Now().Add(period), began: time.Now(), used: processorTime(), next: first, goOn: os.Getenv("GO_ON") != "", kinds: map[string]int{}, runs: map[*testing.T]underWay{}}
 	defer s.watch()()
 	t.Run("seeds", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
@@ -87,8 +87,8 @@ func number(t *testing.T, text string) uint64 {
 	return n
 }
 
-// replay runs a seed and prints its trace.
-func replay(t *testing.T, seed, text string) {
+// runSeed runs a seed and prints its trace.
+func runSeed(t *testing.T, seed, text string) {
 	c, err := parseChanges(text)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ type series struct {
 	mu        sync.Mutex
 	began     time.Time
 	used      time.Duration // processor time at the start
-	until     time.Time
+	deadline  time.Time
 	processor time.Duration // limit on processor time
 	next      uint64
 	most      int // maximum number of seeds
@@ -128,12 +128,12 @@ func (s *series) work(t *testing.T) {
 		s.mu.Lock()
 		seed := s.next
 		s.next++
-		over := s.seeds >= s.most || s.failed != nil && !s.goOn || time.Now().After(s.until) || now > s.processor
-		if !over {
+		isDone := s.seeds >= s.most || s.failed != nil && !s.goOn || time.Now().After(s.deadline) || now > s.processor
+		if !isDone {
 			s.runs[t] = underWay{seed, now}
 		}
 		s.mu.Unlock()
-		if over {
+		if isDone {
 			return
 		}
 		res := simulate(seed, false, nil)
@@ -147,7 +147,7 @@ func (s *series) work(t *testing.T) {
 			s.outcomes[i] += n
 		}
 		if res.fault != "" {
-			if s.kinds[kind(res.fault)]++; s.kinds[kind(res.fault)] <= 3 && s.goOn {
+			if s.kinds[withoutNumbers(res.fault)]++; s.kinds[withoutNumbers(res.fault)] <= 3 && s.goOn {
 				fmt.Printf("seed %d: %s\n", res.seed, res.fault)
 			}
 		}
@@ -172,14 +172,14 @@ type underWay struct {
 
 // watch panics with the seed of a stuck run, because nothing else can stop an iteration.
 func (s *series) watch() (stop func()) {
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
 		ticker := time.NewTicker(endless / 4)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ticker.C:
-			case <-over:
+			case <-done:
 				return
 			}
 			s.mu.Lock()
@@ -191,7 +191,7 @@ func (s *series) watch() (stop func()) {
 			s.mu.Unlock()
 		}
 	}()
-	return func() { close(over) }
+	return func() { close(done) }
 }
 
 // String reports the progress of the series.

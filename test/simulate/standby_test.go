@@ -10,13 +10,13 @@ import (
 // standby suspends the container at random times, and resumes it when a request needs it.
 // A suspended container keeps its connections, but the gate must not send anything to it.
 type standby struct {
-	*world                     // used only for random choices
-	gate     *exchange.Standby // nil = never suspended in this run
-	idle     time.Duration
-	attempts int
-	latency  int64 // maximum time from a request to Resume
-	asleep   bool
-	asked    bool // Resume is scheduled
+	*world                            // used only for random choices
+	gate            *exchange.Standby // nil = never suspended in this run
+	idleTimeout     time.Duration
+	attempts        int
+	latency         int64 // maximum time from a request to Resume
+	asleep          bool
+	resumeScheduled bool // Resume is scheduled
 }
 
 // standbySeed is the seed of a separate random source. With this value the runs in
@@ -29,7 +29,7 @@ func drawStandby(seed uint64, s *settings) *standby {
 	if b.chance(0.1) {
 		s.w.restart, s.w.notYet = 0, 0
 		b.attempts, b.latency = 1+b.rng.IntN(60), pick(b.world, 0, 5*millisecond, 100*millisecond)
-		b.idle = time.Duration(pick(b.world, 0, millisecond, 20*millisecond))
+		b.idleTimeout = time.Duration(pick(b.world, 0, millisecond, 20*millisecond))
 	}
 	return b
 }
@@ -37,7 +37,7 @@ func drawStandby(seed uint64, s *settings) *standby {
 // suspendContainer suspends the container if no request is open.
 func (r *run) suspendContainer() {
 	b := r.standby
-	if _, ok := b.gate.Suspend(r.now, b.idle); !ok || r.ended {
+	if _, ok := b.gate.Suspend(r.now, b.idleTimeout); !ok || r.isDone {
 		return
 	}
 	if b.asleep {
@@ -54,13 +54,13 @@ func (r *run) suspendContainer() {
 // one scheduled Resume.
 func (r *run) wantContainer() {
 	b := r.standby
-	if b.asked {
+	if b.resumeScheduled {
 		return
 	}
-	b.asked = true
-	r.afterIn(b.rng, b.between(0, b.latency), func() {
+	b.resumeScheduled = true
+	r.afterIn(b.rng, b.randomIn(0, b.latency), func() {
 		r.note("the container is resumed")
-		b.asleep, b.asked = false, false
+		b.asleep, b.resumeScheduled = false, false
 		r.container.listensAt = r.now
 		b.gate.Resume(r.now)
 		r.betweenEvents()
@@ -69,14 +69,14 @@ func (r *run) wantContainer() {
 
 // judgeStandby checks that the container will be resumed if it has open requests.
 func (r *run) judgeStandby() {
-	if b := r.standby; b.asleep && !b.asked && b.gate.Open() > 0 {
+	if b := r.standby; b.asleep && !b.resumeScheduled && b.gate.Open() > 0 {
 		r.found("%d requests wait for the suspended container, and nothing resumes it", b.gate.Open())
 	}
 }
 
 // judgeSuspended reports the use of a suspended container.
-func (r *run) judgeSuspended(what string) {
+func (r *run) judgeSuspended(description string) {
 	if r.standby.asleep {
-		r.found("the gate %s the suspended container", what)
+		r.found("the gate %s the suspended container", description)
 	}
 }

@@ -11,7 +11,7 @@ import (
 type tap struct {
 	over2     bool
 	begun     bool
-	in        []byte   // an incomplete frame or request line
+	pending   []byte   // an incomplete frame or request line
 	skip      int      // octets to skip, which identify no request
 	block     []byte   // incomplete field block
 	unknownAt int64    // time of the first bytes that belong to no known request; 0 = none
@@ -28,12 +28,12 @@ func (r *run) recordWrite(l *link, b []byte) {
 	}
 	t := l.tap
 	if !t.begun {
-		b = append(t.in, b...)
-		if t.in = b; len(b) < 3 { // three bytes distinguish PRI from PUT and POST
+		b = append(t.pending, b...)
+		if t.pending = b; len(b) < 3 { // three bytes distinguish PRI from PUT and POST
 			r.recordSent(t, "")
 			return
 		}
-		t.begun, t.in, t.unknownAt = true, nil, 0
+		t.begun, t.pending, t.unknownAt = true, nil, 0
 		if t.over2 = string(b[:3]) == h2Preface[:3]; t.over2 {
 			t.skip = len(h2Preface)
 			t.dec = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
@@ -48,8 +48,8 @@ func (r *run) recordWrite(l *link, b []byte) {
 		if t.last != nil && t.last.endings == 0 {
 			return // more bytes of the same request
 		}
-		t.in = append(t.in, b[:min(len(b), 200)]...)
-		r.recordSent(t, string(t.in))
+		t.pending = append(t.pending, b[:min(len(b), 200)]...)
+		r.recordSent(t, string(t.pending))
 		return
 	}
 	for len(b) > 0 {
@@ -59,35 +59,35 @@ func (r *run) recordWrite(l *link, b []byte) {
 			continue
 		}
 		need := 9
-		if len(t.in) >= need {
+		if len(t.pending) >= need {
 			need += t.length()
 		}
-		n := min(need-len(t.in), len(b))
-		t.in = append(t.in, b[:n]...)
+		n := min(need-len(t.pending), len(b))
+		t.pending = append(t.pending, b[:n]...)
 		b = b[n:]
-		if len(t.in) < need {
+		if len(t.pending) < need {
 			break
 		}
-		if kind := t.in[3]; kind != fHeaders && kind != fContinuation {
-			if t.skip, t.in = t.length(), t.in[:0]; len(t.block) == 0 {
+		if kind := t.pending[3]; kind != fHeaders && kind != fContinuation {
+			if t.skip, t.pending = t.length(), t.pending[:0]; len(t.block) == 0 {
 				t.unknownAt = 0
 			}
-		} else if len(t.in) == 9+t.length() {
+		} else if len(t.pending) == 9+t.length() {
 			r.recordBlock(t)
 		}
 	}
-	if t.unknownAt == 0 && len(t.in)+len(t.block) > 0 {
+	if t.unknownAt == 0 && len(t.pending)+len(t.block) > 0 {
 		t.unknownAt = r.now
 	}
 }
 
-func (t *tap) length() int { return int(binary.BigEndian.Uint32(t.in) >> 8) }
+func (t *tap) length() int { return int(binary.BigEndian.Uint32(t.pending) >> 8) }
 
 func (r *run) recordBlock(t *tap) {
-	t.block = append(t.block, t.in[9:]...)
-	whole := t.in[4]&flagWhole != 0
-	t.in = t.in[:0]
-	if !whole {
+	t.block = append(t.block, t.pending[9:]...)
+	isComplete := t.pending[4]&flagWhole != 0
+	t.pending = t.pending[:0]
+	if !isComplete {
 		return
 	}
 	t.path = ""
@@ -110,7 +110,7 @@ func (r *run) recordSent(t *tap, line string) {
 		return
 	}
 	t.last.attemptsSent++
-	t.in, t.unknownAt = t.in[:0], 0
+	t.pending, t.unknownAt = t.pending[:0], 0
 }
 
 // mayBeSent reports whether bytes of q may have been sent.

@@ -14,12 +14,12 @@ import (
 // waitRules draws event streams and pages for waiting clients (Config.WaitKeepalive and
 // WaitPage), and the requests and responses that they concern.
 type waitRules struct {
-	*world  // used only for random choices
-	on      bool
-	streams float64 // share of requests that name event streams in Accept
-	pages   float64 // share of the other requests that a browser may send
-	late    float64 // share of responses that are delayed for some intervals
-	closed  float64 // share of HTTP/2 connections to the container whose new streams have no window
+	*world    // used only for random choices
+	enabled   bool
+	streams   float64 // share of requests that name event streams in Accept
+	pages     float64 // share of the other requests that a browser may send
+	lateShare float64 // share of responses that are delayed for some intervals
+	closed    float64 // share of HTTP/2 connections to the container whose new streams have no window
 }
 
 // waitSeed is the seed of a separate random source. With this value the gate does not
@@ -33,8 +33,8 @@ func drawWaiting(seed uint64, s *settings, k *kernel, h *h2Settings) *waitRules 
 	if !b.chance(0.12) {
 		return b
 	}
-	b.on, k.logging = true, true
-	b.streams, b.pages, b.late = pick(b.world, 0.3, 0.9), pick(b.world, 0, 0.5, 0.9), pick(b.world, 0.1, 0.5, 0.9)
+	b.enabled, k.logging = true, true
+	b.streams, b.pages, b.lateShare = pick(b.world, 0.3, 0.9), pick(b.world, 0, 0.5, 0.9), pick(b.world, 0.1, 0.5, 0.9)
 	if b.chance(0.4) { // requests with bodies
 		s.w.post, s.w.expect = 0.7, pick(b.world, 0, 0.7)
 	}
@@ -52,7 +52,7 @@ func (b *waitRules) delayUploads(s *settings, h *h2Settings) {
 	if len(h.windows) == 0 {
 		h.windows, h.table = []int{h2Window}, 4096
 	}
-	h.up, h.speaks, h.upH2, h.onlyH2 = true, upstream.H2C, true, true
+	h.useUpstreamH2, h.speaks, h.upH2, h.onlyH2 = true, upstream.H2C, true, true
 	h.drawContainerOverHTTP2(b.world, s)
 	b.closed, b.streams = 0.9, 0.9
 	s.w.post, s.w.expect, s.w.chunked, s.w.stall, s.w.disconnect = 0.9, 0.9, 0, 0, 0
@@ -112,11 +112,11 @@ var (
 
 // drawRequest draws fields of q.
 func (b *waitRules) drawRequest(q *request) {
-	if !b.on {
+	if !b.enabled {
 		return
 	}
 	if b.chance(0.5) {
-		q.patience = b.spread(1, 3000) * millisecond
+		q.continueTimeout = b.spread(1, 3000) * millisecond
 	}
 	switch {
 	case b.chance(b.streams):
@@ -137,11 +137,11 @@ func (b *waitRules) drawRequest(q *request) {
 
 // drawResponse makes some responses event streams, and delays some.
 func (b *waitRules) drawResponse(q *request, a *response, g *exchange.Config) {
-	if !b.on {
+	if !b.enabled {
 		return
 	}
-	if b.chance(b.late) {
-		a.wait += b.between(0, min(5*max(int64(g.WaitKeepalive), int64(g.WaitPage)), 4*second))
+	if b.chance(b.lateShare) {
+		a.wait += b.randomIn(0, min(5*max(int64(g.WaitKeepalive), int64(g.WaitPage)), 4*second))
 	}
 	switch {
 	case q.streams && b.chance(0.8) || b.chance(0.1):
@@ -205,7 +205,7 @@ func (q *request) isPlain() bool {
 // gate has inserted into a stream.
 type waited struct {
 	promised    bool
-	part        streamPart
+	streamPart  streamPart
 	partial     int     // number of bytes received of an incomplete comment
 	wrote       written // the gate's write of the last comment, or of the head before the first
 	commented   int     // number of bytes of comments
@@ -247,7 +247,7 @@ func (q *request) waitError() string {
 // it. w is the gate's write of the end of the head.
 func (c *client) promises(q *request, status int, fields [][2]string, w written) bool {
 	kind, _ := get(fields, "Content-Type")
-	if !c.wait.on || status != 200 || kind != "text/event-stream" || q.promised {
+	if !c.wait.enabled || status != 200 || kind != "text/event-stream" || q.promised {
 		return false
 	}
 	q.promised = true
@@ -260,12 +260,12 @@ func (c *client) promises(q *request, status int, fields [][2]string, w written)
 	case !q.mayPromise() || q.begun == 0:
 		c.found("request %d: %s with Accept %q was promised an event stream", q.id, q.method, q.accept)
 		return true
-	case w.at < q.begunAt+int64(q.rules.WaitKeepalive):
-		c.found("request %d: an event stream was promised after %v, the interval is %v", q.id, time.Duration(w.at-q.begunAt), q.rules.WaitKeepalive)
+	case w.time < q.begunAt+int64(q.rules.WaitKeepalive):
+		c.found("request %d: an event stream was promised after %v, the interval is %v", q.id, time.Duration(w.time-q.begunAt), q.rules.WaitKeepalive)
 	case !q.sentAll() || w.arrived < q.requestEnd:
 		c.found("request %d: an event stream was promised before the request was complete", q.id)
 	}
-	c.judgeSilence(q, w, w.at)
+	c.judgeSilence(q, w, w.time)
 	q.wrote = w
 	return true
 }
@@ -281,16 +281,16 @@ func (q *request) sentAll() bool {
 // takeWaiting checks the comments at the start of p, which continues a promised event
 // stream at this position of the client's connection. It returns the rest.
 func (c *client) takeWaiting(q *request, p []byte, position int) []byte {
-	for len(p) > 0 && q.part == commentPart {
+	for len(p) > 0 && q.streamPart == commentPart {
 		switch {
 		case q.partial > 0:
 		case p[0] == ':':
 			c.judgeComment(q, c.link.writeOf(position+1))
 		case p[0] == 'e':
-			q.part = eventPart
+			q.streamPart = eventPart
 			return p
 		default:
-			q.part = payloadPart
+			q.streamPart = payloadPart
 			if !q.response.continues && !q.tainted {
 				c.found("request %d: a response that is no event stream continues one: %s", q.id, printable(p))
 			}
@@ -312,11 +312,11 @@ func (c *client) takeWaiting(q *request, p []byte, position int) []byte {
 
 // takeEvent returns p, unless it belongs to an event of the gate. taken is the length of
 // the payload before p.
-func (c *client) takeEvent(q *request, p []byte, taken int) []byte {
-	if len(p) > 0 && p[0] == 'e' && (!q.promised || q.part == payloadPart) && q.response.atEvent(taken) {
-		q.part = eventPart
+func (c *client) takeEvent(q *request, p []byte, numReceived int) []byte {
+	if len(p) > 0 && p[0] == 'e' && (!q.promised || q.streamPart == payloadPart) && q.response.atEvent(numReceived) {
+		q.streamPart = eventPart
 	}
-	if q.part != eventPart {
+	if q.streamPart != eventPart {
 		return p
 	}
 	q.event = append(q.event, p...)
@@ -329,17 +329,17 @@ func (c *client) judgeComment(q *request, w written) {
 	if q.endings == 0 {
 		respondedAt = int64(q.record.Responded)
 	}
-	gap := time.Duration(w.at - q.wrote.at)
+	gap := time.Duration(w.time - q.wrote.time)
 	switch {
 	case q.wroteLate(w):
-	case respondedAt > 0 && w.at > respondedAt:
-		c.found("request %d: a comment %v after the head of the container's response", q.id, time.Duration(w.at-respondedAt))
+	case respondedAt > 0 && w.time > respondedAt:
+		c.found("request %d: a comment %v after the head of the container's response", q.id, time.Duration(w.time-respondedAt))
 	case q.commented == 0 && gap > 0:
 		c.found("request %d: the first comment follows the head by %v", q.id, gap)
 	case q.commented > 0 && gap < q.rules.WaitKeepalive:
 		c.found("request %d: a comment after %v, the interval is %v", q.id, gap, q.rules.WaitKeepalive)
 	}
-	c.judgeSilence(q, w, w.at)
+	c.judgeSilence(q, w, w.time)
 	q.wrote = w
 }
 
@@ -353,16 +353,16 @@ func (q *request) wroteLate(w written) bool {
 // so far. If the request has a body, it is unknown when the gate has received it, and so
 // when the first interval ended.
 func (c *client) judgeSilence(q *request, w written, at int64) {
-	since := q.begunAt
-	if q.promised && q.wrote.at > 0 {
-		since = q.wrote.at
-	} else if q.coding != without {
+	start := q.begunAt
+	if q.promised && q.wrote.time > 0 {
+		start = q.wrote.time
+	} else if q.coding != noBody {
 		return
 	}
 	if q.wroteLate(w) || q.over2 && !q.on2.takesComments() {
 		return
 	}
-	if silent := time.Duration(at - since); silent > q.rules.WaitKeepalive+time.Duration(c.kernel.maxDelay) {
+	if silent := time.Duration(at - start); silent > q.rules.WaitKeepalive+time.Duration(c.kernel.maxDelay) {
 		c.found("request %d: the gate was silent for %v, the interval is %v", q.id, silent, q.rules.WaitKeepalive)
 	}
 }
@@ -381,33 +381,33 @@ func (s *h2Stream) takesComments() bool {
 // judgeWaited checks the end of a response: complete, or with the connection or stream.
 // It returns false if the client has received an event of the gate instead of the rest of
 // the container's response.
-func (c *client) judgeWaited(q *request, whole bool) bool {
-	if !c.wait.on || q.tainted || q.begun == 0 || q.endings == 0 {
-		return q.part != eventPart
+func (c *client) judgeWaited(q *request, isComplete bool) bool {
+	if !c.wait.enabled || q.tainted || q.begun == 0 || q.endings == 0 {
+		return q.streamPart != eventPart
 	}
-	if whole && q.recorded != q.status && !q.grpc && q.verdict != tunnelled {
+	if isComplete && q.recorded != q.status && !q.grpc && q.clientOutcome != tunnelled {
 		c.found("request %d: its client received status %d, the record has %d", q.id, q.status, q.recorded)
 	}
-	if q.mayPromise() && (whole || q.part == payloadPart) && !(q.outcome == gate.Evicted && c.settings.gate.HardConcurrency) {
-		until := q.respondedAt
-		if until == 0 {
-			until = q.endedAt
+	if q.mayPromise() && (isComplete || q.streamPart == payloadPart) && !(q.outcome == gate.Evicted && c.settings.gate.HardConcurrency) {
+		end := q.respondedAt
+		if end == 0 {
+			end = q.endedAt
 		}
-		c.judgeSilence(q, c.link.lastWrite(), until)
+		c.judgeSilence(q, c.link.lastWrite(), end)
 	}
-	text, isEvent := string(q.event), q.part == eventPart
+	text, isEvent := string(q.event), q.streamPart == eventPart
 	failed := q.promised && q.respondedAt == 0 // the stream must end with an error event
 	switch {
-	case failed && whole && !isEvent:
+	case failed && isComplete && !isEvent:
 		c.found("request %d: %s, but the promised event stream ends without an error event", q.id, q.outcome)
-	case failed && !whole && q.disconnectedAt == 0 && !c.ending && !c.mayLackRoom(q):
+	case failed && !isComplete && q.disconnectedAt == 0 && !c.closeAllowed && !c.mayLackRoom(q):
 		c.found("request %d: %s, but the promised event stream is cut", q.id, q.outcome)
 	case !isEvent:
-	case failed && whole && text == q.waitError():
-	case failed && !whole && strings.HasPrefix(q.waitError(), text):
-	case q.respondedAt > 0 && !whole && q.outcome == gate.Evicted && strings.HasPrefix(simEvicted, text):
+	case failed && isComplete && text == q.waitError():
+	case failed && !isComplete && strings.HasPrefix(q.waitError(), text):
+	case q.respondedAt > 0 && !isComplete && q.outcome == gate.Evicted && strings.HasPrefix(simEvicted, text):
 	default:
-		c.found("request %d: %s, but its event stream ends (whole: %v) with the event %q", q.id, q.outcome, whole, text)
+		c.found("request %d: %s, but its event stream ends (whole: %v) with the event %q", q.id, q.outcome, isComplete, text)
 	}
 	return !isEvent
 }
@@ -430,11 +430,11 @@ func (r *run) judgePageTime(q *request, x *gate.Record) {
 	if !q.mayGetPage() {
 		return
 	}
-	left := int64(x.Admitted)
-	if left == 0 || x.Outcome == gate.UpstreamNotListening && q.attemptsSent == 0 {
-		left = r.now
+	remaining := int64(x.Admitted)
+	if remaining == 0 || x.Outcome == gate.UpstreamNotListening && q.attemptsSent == 0 {
+		remaining = r.now
 	}
-	if waits := time.Duration(left - q.begunAt); waits > q.rules.WaitPage+time.Duration(r.kernel.maxDelay) {
+	if waits := time.Duration(remaining - q.begunAt); waits > q.rules.WaitPage+time.Duration(r.kernel.maxDelay) {
 		r.found("request %d: waited for %v, but its client got no waiting page after %v", q.id, waits, q.rules.WaitPage)
 	}
 }

@@ -32,12 +32,12 @@ const (
 )
 
 type event struct {
-	at  int64
-	key uint64
-	run func()
+	time int64
+	key  uint64
+	run  func()
 }
 
-func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.key < o.key }
+func (e *event) isBefore(o *event) bool { return e.time < o.time || e.time == o.time && e.key < o.key }
 
 // eventHeap is a 4-ary heap.
 type eventHeap []event
@@ -48,7 +48,7 @@ func (h *eventHeap) push(e event) {
 	i := len(s) - 1
 	for i > 0 {
 		parent := (i - 1) / 4
-		if !e.before(&s[parent]) {
+		if !e.isBefore(&s[parent]) {
 			break
 		}
 		s[i] = s[parent]
@@ -71,11 +71,11 @@ func (h *eventHeap) pop() event {
 		}
 		least := child
 		for c := child + 1; c < min(child+4, n); c++ {
-			if s[c].before(&s[least]) {
+			if s[c].isBefore(&s[least]) {
 				least = c
 			}
 		}
-		if !s[least].before(&e) {
+		if !s[least].isBefore(&e) {
 			s[i] = e
 			break
 		}
@@ -86,8 +86,8 @@ func (h *eventHeap) pop() event {
 	return first
 }
 
-// after runs f after delay.
-func (w *world) after(delay int64, f func()) { w.afterIn(w.rng, delay, f) }
+// schedule runs f after delay.
+func (w *world) schedule(delay int64, f func()) { w.afterIn(w.rng, delay, f) }
 
 // afterIn is after with a separate random source for the order of simultaneous events.
 func (w *world) afterIn(rng *rand.Rand, delay int64, f func()) {
@@ -96,27 +96,27 @@ func (w *world) afterIn(rng *rand.Rand, delay int64, f func()) {
 	if w.shuffle {
 		key = rng.Uint64()
 	}
-	w.events.push(event{at: w.now + max(delay, 0), key: key, run: f})
+	w.events.push(event{time: w.now + max(delay, 0), key: key, run: f})
 }
 
 // step runs the next event, or returns false if there is none before limit.
 func (w *world) step(limit int64) bool {
-	if len(w.events) == 0 || w.events[0].at > limit {
+	if len(w.events) == 0 || w.events[0].time > limit {
 		return false
 	}
 	e := w.events.pop()
-	w.now = e.at
+	w.now = e.time
 	e.run()
 	w.betweenEvents()
 	return true
 }
 
-// clock implements gate.Clock.
-type clock struct{ *world }
+// gateClock implements gate.Clock.
+type gateClock struct{ *world }
 
-func (c clock) Now() time.Duration { return time.Duration(c.now) }
+func (c gateClock) Now() time.Duration { return time.Duration(c.now) }
 
-func (c clock) After(d time.Duration, f func()) (stop func()) {
+func (c gateClock) After(d time.Duration, f func()) (stop func()) {
 	stopped := false
 	c.afterIn(c.more, int64(d), func() {
 		if !stopped {
@@ -155,8 +155,8 @@ func (w *world) mix(values ...uint64) {
 // chance is true with probability p.
 func (w *world) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
 
-// between returns a random number from low to high, inclusive.
-func (w *world) between(low, high int64) int64 {
+// randomIn returns a random number from low to high, inclusive.
+func (w *world) randomIn(low, high int64) int64 {
 	if high <= low {
 		return low
 	}
@@ -174,7 +174,7 @@ func (w *world) spread(low, high int64) int64 {
 	for span < high && w.rng.IntN(3) > 0 {
 		span = min(span*8+1, high)
 	}
-	return w.between(low, span)
+	return w.randomIn(low, span)
 }
 
 func pick[T any](w *world, choices ...T) T { return choices[w.rng.IntN(len(choices))] }

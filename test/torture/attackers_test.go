@@ -69,10 +69,10 @@ func (a *attackers) stop(t *testing.T, row *floodRow) {
 		t.Errorf("the attackers failed: %s", a.Stderr.String())
 	}
 	for line := range strings.Lines(a.Stdout.String()) {
-		what, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch what {
+		key, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch key {
 		case "ended":
-			row.ended[rest]++
+			row.numByEnding[rest]++
 		case "bursts":
 			row.bursts, _ = strconv.Atoi(rest)
 		case "yields":
@@ -82,8 +82,8 @@ func (a *attackers) stop(t *testing.T, row *floodRow) {
 }
 
 func beAttackers(mode string) error {
-	how := os.Getenv(attackersYield)
-	if how == "" {
+	policy := os.Getenv(attackersYield)
+	if policy == "" {
 		return yieldAndStartAgain()
 	}
 	fields := strings.SplitN(mode, " ", 3)
@@ -93,7 +93,7 @@ func beAttackers(mode string) error {
 	}
 	for _, f := range floods {
 		if f.name == fields[2] {
-			fmt.Println("yields", how)
+			fmt.Println("yields", policy)
 			f.attackAll(fields[0], n)
 			return nil
 		}
@@ -106,14 +106,14 @@ func beAttackers(mode string) error {
 // threads of the new program inherit the lowest one.
 func yieldAndStartAgain() error {
 	runtime.LockOSThread()
-	how := "SCHED_IDLE"
+	policy := "SCHED_IDLE"
 	if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0); err != nil {
-		how = "nice 19"
+		policy = "nice 19"
 		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
 			return fmt.Errorf("lowering the priority: %w", err)
 		}
 	}
-	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), attackersYield+"="+how))
+	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), attackersYield+"="+policy))
 }
 
 func (f *flood) attackAll(addr string, connections int) {
@@ -124,10 +124,10 @@ func (f *flood) attackAll(addr string, connections int) {
 	}()
 	out := bufio.NewWriter(os.Stdout)
 	var mu sync.Mutex
-	say := func(what string, rest any) {
+	say := func(label string, value any) {
 		mu.Lock()
 		defer mu.Unlock()
-		fmt.Fprintln(out, what, rest)
+		fmt.Fprintln(out, label, value)
 		_ = out.Flush()
 	}
 	var all sync.WaitGroup
@@ -137,9 +137,9 @@ func (f *flood) attackAll(addr string, connections int) {
 	for range connections {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				how := f.attack(ctx, addr, tickets)
+				ending := f.attack(ctx, addr, tickets)
 				if ctx.Err() == nil {
-					say("ended", how)
+					say("ended", ending)
 				}
 				pause(ctx, pauseBeforeAgain)
 			}
@@ -181,11 +181,11 @@ func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
 	defer stop()
-	how := make(chan string, 1)
+	endings := make(chan string, 1)
 	if f.deaf {
 		_ = conn.SetReadBuffer(4 << 10)
 	} else {
-		go func() { how <- readToTheEnd(conn) }()
+		go func() { endings <- readToTheEnd(conn) }()
 	}
 	b := append([]byte(nethttp2.ClientPreface), http2Frame(nethttp2.FrameSettings, 0, 0, "")...)
 	if f.begin != nil {
@@ -198,7 +198,7 @@ func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}
 	}
 	for n := uint32(0); err == nil && f.strike != nil; {
 		select {
-		case end := <-how:
+		case end := <-endings:
 			return end
 		case <-ctx.Done():
 			return ""
@@ -214,21 +214,21 @@ func (f *flood) attack(ctx context.Context, addr string, tickets <-chan struct{}
 	if f.deaf {
 		return readToTheEnd(conn)
 	}
-	return <-how
+	return <-endings
 }
 
 // readToTheEnd reads frames until the connection ends. It returns the error code of the
 // last GOAWAY frame, or "closed" if there was none.
 func readToTheEnd(conn net.Conn) string {
 	framer := nethttp2.NewFramer(io.Discard, conn)
-	how := "closed"
+	ending := "closed"
 	for {
 		f, err := framer.ReadFrame()
 		if err != nil {
-			return how
+			return ending
 		}
 		if f, ok := f.(*nethttp2.GoAwayFrame); ok {
-			how = f.ErrCode.String()
+			ending = f.ErrCode.String()
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (b budget) run(t *testing.T) {
 		if group, err = newMemoryGroup(t, b.memory); err == nil {
 			settings = append(settings, "cgroup "+group.dir)
 		} else {
-			row.leftOut = err.Error()
+			row.skipped = err.Error()
 			settings = append(settings, fmt.Sprintf("GOMEMLIMIT=%d", b.memory*3/4))
 		}
 	}
@@ -90,7 +90,7 @@ func (b budget) run(t *testing.T) {
 		settings = append(settings, "CERT_DIR="+certificate(t))
 	}
 	k := startContainer(t, "http1", newLedger(t).write)
-	direct := &honest{addr: launch.At(k.port)}
+	direct := &honest{addr: launch.Address(k.port)}
 	g := startGate(t, k.port, settings...)
 	addr := g.addr
 	if b.tls {
@@ -114,7 +114,7 @@ func (b budget) run(t *testing.T) {
 		during.run(100 * time.Millisecond)
 	}
 	attackers.Wait()
-	over := time.Now()
+	endTime := time.Now()
 
 	if !g.Running() {
 		t.Fatalf("the gate died: %v\n%s", g.Cmd.ProcessState, g.Stderr.String())
@@ -123,10 +123,10 @@ func (b budget) run(t *testing.T) {
 	if b.ceiling > 0 {
 		slack = 12
 	}
-	if !eventually(func() bool { row.after = g.rss(); return row.after <= rest+slack }) {
-		t.Errorf("RSS %.1f MiB at rest, %.1f before", row.after, rest)
+	if !eventually(func() bool { row.afterAttack = g.rss(); return row.afterAttack <= rest+slack }) {
+		t.Errorf("RSS %.1f MiB at rest, %.1f before", row.afterAttack, rest)
 	}
-	row.back = time.Since(over).Round(100 * time.Millisecond)
+	row.back = time.Since(endTime).Round(100 * time.Millisecond)
 	row.ceiling = float64(b.ceiling) / mebibyte
 	if b.ceiling > 0 && row.peak > row.ceiling {
 		t.Errorf("RSS %.1f MiB, the ceiling is %.1f", row.peak, row.ceiling)
@@ -135,45 +135,45 @@ func (b budget) run(t *testing.T) {
 		row.peak = max(row.peak, group.mebibytes(group.peak))
 	}
 	row.honest, row.failed = len(before.took)+len(during.took), before.failed+during.failed
-	row.before, row.during, row.direct = quantilesOf(before.took), quantilesOf(during.took), quantilesOf(direct.took)
+	row.beforeAttack, row.during, row.direct = quantilesOf(before.took), quantilesOf(during.took), quantilesOf(direct.took)
 	if scale == 1 { // a shorter run has too few requests for a p99
-		if most := slower * max(row.before.p99, row.direct.p99); row.during.p99 > most {
-			t.Errorf("the honest client's p99 is %v, was %v; %v without the gate", row.during.p99, row.before.p99, row.direct.p99)
+		if most := slower * max(row.beforeAttack.p99, row.direct.p99); row.during.p99 > most {
+			t.Errorf("the honest client's p99 is %v, was %v; %v without the gate", row.during.p99, row.beforeAttack.p99, row.direct.p99)
 		}
 		if row.back > memoryBack {
 			t.Errorf("memory was back after %v", row.back)
 		}
 	}
 	budgets = append(budgets, row)
-	for _, why := range append(before.why, during.why...) {
-		t.Errorf("the honest client: %s", why)
+	for _, reason := range append(before.reasons, during.reasons...) {
+		t.Errorf("the honest client: %s", reason)
 	}
-	if bad := g.Fault(); bad != "" {
-		t.Errorf("the gate reported: %s", bad)
+	if fault := g.Fault(); fault != "" {
+		t.Errorf("the gate reported: %s", fault)
 	}
-	if row.leftOut != "" {
-		t.Logf("left out: %s", row.leftOut)
+	if row.skipped != "" {
+		t.Logf("left out: %s", row.skipped)
 	}
 }
 
 // honest is a client that opens a connection for each request.
 type honest struct {
-	addr   string
-	tls    bool
-	watch  func()
-	took   []time.Duration
-	failed int
-	why    []string // reasons of the first failures
+	addr    string
+	tls     bool
+	watch   func()
+	took    []time.Duration
+	failed  int
+	reasons []string // reasons of the first failures
 }
 
 func (h *honest) run(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		began := time.Now()
-		err := h.once()
+		err := h.sendRequest()
 		h.took = append(h.took, time.Since(began))
 		if err != nil {
 			if h.failed++; h.failed <= 5 {
-				h.why = append(h.why, fmt.Sprintf("request %d: %v", len(h.took), err))
+				h.reasons = append(h.reasons, fmt.Sprintf("request %d: %v", len(h.took), err))
 			}
 		}
 		if h.watch != nil {
@@ -186,10 +186,10 @@ func (h *honest) run(d time.Duration) {
 // connection (docs/descriptors.md).
 const silence = 10 * time.Millisecond
 
-// once sends a request, and checks the response. On a busy machine, some time may
+// sendRequest sends a request, and checks the response. On a busy machine, some time may
 // pass before the request is sent, and the gate may close the silent connection. In this
 // case once tries again. It makes at most 20 attempts in all.
-func (h *honest) once() (err error) {
+func (h *honest) sendRequest() (err error) {
 	for range 20 {
 		c := &timedConn{began: time.Now()}
 		var all []byte
@@ -240,10 +240,10 @@ func (c *timedConn) Write(p []byte) (int, error) {
 const comeBack = 10 * time.Second
 
 // holders returns an attack by n attackers, each with one connection at a time. The
-// function hold uses a connection until it ends. The attacker then pauses before it
+// function holdConn uses a connection until it ends. The attacker then pauses before it
 // connects again. The second parameter is the duration of the pause. The first
 // connections of the attackers are spread evenly over the same duration.
-func holders(n int, back time.Duration, hold func(context.Context, *net.TCPConn)) func(context.Context, *gate) int {
+func holders(n int, back time.Duration, holdConn func(context.Context, *net.TCPConn)) func(context.Context, *gate) int {
 	return func(ctx context.Context, g *gate) int {
 		var struck atomic.Int64
 		var all sync.WaitGroup
@@ -255,7 +255,7 @@ func holders(n int, back time.Duration, hold func(context.Context, *net.TCPConn)
 					if conn, err := dialer.DialContext(ctx, "tcp", g.addr); err == nil {
 						struck.Add(1)
 						stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
-						hold(ctx, conn.(*net.TCPConn))
+						holdConn(ctx, conn.(*net.TCPConn))
 						stop()
 						_ = conn.Close()
 					}

@@ -26,7 +26,7 @@ func TestTheContainerIsKilledUnderLoad(t *testing.T) {
 		for range kills {
 			x.await(20 + x.rng.IntN(400))
 			x.container.Kill()
-			time.Sleep(between(x.rng, 0, 60*time.Millisecond))
+			time.Sleep(randomIn(x.rng, 0, 60*time.Millisecond))
 			x.container.start()
 		}
 		x.await(100)
@@ -67,7 +67,7 @@ func TestRequestsSucceedAlthoughContainerOrGateIsStoppedForAWhile(t *testing.T) 
 			p := []*child{x.container.child, x.gate.child}[n%2]
 			x.await(x.rng.IntN(100))
 			signal(t, p, syscall.SIGSTOP)
-			time.Sleep(between(x.rng, 20*time.Millisecond, 700*time.Millisecond))
+			time.Sleep(randomIn(x.rng, 20*time.Millisecond, 700*time.Millisecond))
 			signal(t, p, syscall.SIGCONT)
 		}
 		x.await(100)
@@ -103,7 +103,7 @@ func TestTheGateIsTerminatedAtRandomMoments(t *testing.T) {
 		for range moments {
 			x := newExperiment(t, "SIGTERM", protocol)
 			x.rng = random(x.name, -2-total.events)
-			x.mix = func(_ *rand.Rand, q *request) { q.mustServe = q.fresh }
+			x.mix = func(_ *rand.Rand, q *request) { q.mustServe = q.newConn }
 			x.ledger.draining = true
 			x.load()
 			x.await(x.rng.IntN(500))

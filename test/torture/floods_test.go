@@ -24,7 +24,7 @@ import (
 // connection open.
 type flood struct {
 	name      string
-	kind      string // label of queuegate_http2_faults_total; "" = no limit is violated
+	faultKind string // label of queuegate_http2_faults_total; "" = no limit is violated
 	container string // protocol of the container; "" = http1
 	deaf      bool   // the attacker reads nothing
 	begin     func() []byte
@@ -72,12 +72,12 @@ func windows(n uint32) func() []byte {
 		return join(
 			http2Frame(nethttp2.FrameSettings, 0, 0, "\x00\x04"+number(n)),
 			http2Frame(nethttp2.FrameWindowUpdate, 0, 0, number(1<<30)),
-			streams(func(id uint32) []byte { return asked(id, script.Echo, 1_000_000) })())
+			streams(func(id uint32) []byte { return encodeRequest(id, script.Echo, 1_000_000) })())
 	}
 }
 
-// asked encodes a request for a certain response.
-func asked(id uint32, do string, size int) []byte {
+// encodeRequest encodes a request for a certain response.
+func encodeRequest(id uint32, do string, size int) []byte {
 	return opened(id, getHead+literal(strings.ToLower(script.ID), "0")+literal(strings.ToLower(script.Do), do)+
 		literal(strings.ToLower(script.Size), strconv.Itoa(size)), true)
 }
@@ -96,7 +96,7 @@ func strikesAt(strike func(id uint32) []byte) func(uint32) []byte {
 	return func(n uint32) []byte { return strike(2*n + 601) }
 }
 
-func same(t nethttp2.FrameType, flags nethttp2.Flags, id uint32, payload string) func(uint32) []byte {
+func constantFrame(t nethttp2.FrameType, flags nethttp2.Flags, id uint32, payload string) func(uint32) []byte {
 	frame := http2Frame(t, flags, id, payload)
 	return func(uint32) []byte { return frame }
 }
@@ -112,47 +112,47 @@ func bomb(id uint32, references int) []byte {
 }
 
 var floods = []flood{
-	{name: "rapid reset", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+	{name: "rapid reset", faultKind: "resets", strike: strikesAt(func(id uint32) []byte {
 		return join(opened(id, getHead, true), http2Frame(nethttp2.FrameRSTStream, 0, id, number(8)))
 	})},
-	{name: "made: WINDOW_UPDATE of 0", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+	{name: "made: WINDOW_UPDATE of 0", faultKind: "resets", strike: strikesAt(func(id uint32) []byte {
 		return join(opened(id, postHead, false), http2Frame(nethttp2.FrameWindowUpdate, 0, id, number(0)))
 	})},
-	{name: "made: window overflow", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+	{name: "made: window overflow", faultKind: "resets", strike: strikesAt(func(id uint32) []byte {
 		return join(opened(id, postHead, false), http2Frame(nethttp2.FrameWindowUpdate, 0, id, number(1<<31-1)))
 	})},
-	{name: "made: HEADERS, half-closed", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+	{name: "made: HEADERS, half-closed", faultKind: "resets", strike: strikesAt(func(id uint32) []byte {
 		return join(opened(id, getHead, true), opened(id, getHead, true))
 	})},
-	{name: "made: DATA, half-closed", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+	{name: "made: DATA, half-closed", faultKind: "resets", strike: strikesAt(func(id uint32) []byte {
 		return join(opened(id, getHead, true), http2Frame(nethttp2.FrameData, 0, id, "x"))
 	})},
-	{name: "made: PRIORITY of 1 octet", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+	{name: "made: PRIORITY of 1 octet", faultKind: "resets", strike: strikesAt(func(id uint32) []byte {
 		return join(opened(id, postHead, false), http2Frame(nethttp2.FramePriority, 0, id, "x"))
 	})},
-	{name: "made: self-dependency", kind: "resets", strike: strikesAt(func(id uint32) []byte {
+	{name: "made: self-dependency", faultKind: "resets", strike: strikesAt(func(id uint32) []byte {
 		return join(opened(id, postHead, false), http2Frame(nethttp2.FramePriority, 0, id, number(id)+"\x10"))
 	})},
-	{name: "CONTINUATION", kind: "header-block", begin: func() []byte { return http2Frame(nethttp2.FrameHeaders, 0, 1, getHead) },
-		strike: same(nethttp2.FrameContinuation, 0, 1, strings.Repeat(literal("x", "y"), 100)), burst: 40},
-	{name: "empty CONTINUATION", kind: "header-block", begin: func() []byte { return http2Frame(nethttp2.FrameHeaders, 0, 1, getHead) },
-		strike: same(nethttp2.FrameContinuation, 0, 1, "")},
-	{name: "header bomb, 10,000 × 4 KB", kind: "header-block", strike: strikesAt(func(id uint32) []byte { return bomb(id, 10_000) }), burst: 1},
+	{name: "CONTINUATION", faultKind: "header-block", begin: func() []byte { return http2Frame(nethttp2.FrameHeaders, 0, 1, getHead) },
+		strike: constantFrame(nethttp2.FrameContinuation, 0, 1, strings.Repeat(literal("x", "y"), 100)), burst: 40},
+	{name: "empty CONTINUATION", faultKind: "header-block", begin: func() []byte { return http2Frame(nethttp2.FrameHeaders, 0, 1, getHead) },
+		strike: constantFrame(nethttp2.FrameContinuation, 0, 1, "")},
+	{name: "header bomb, 10,000 × 4 KB", faultKind: "header-block", strike: strikesAt(func(id uint32) []byte { return bomb(id, 10_000) }), burst: 1},
 	{name: "header bombs, 14 × 4 KB", strike: strikesAt(func(id uint32) []byte { return bomb(id, 14) }), burst: 2},
-	{name: "empty DATA", kind: "empty-frames", begin: upload, strike: same(nethttp2.FrameData, 0, 1, "")},
-	{name: "DATA of padding", kind: "empty-frames", begin: upload, strike: same(nethttp2.FrameData, nethttp2.FlagDataPadded, 1, "\x03xxx")},
-	{name: "SETTINGS", kind: "empty-frames", strike: same(nethttp2.FrameSettings, 0, 0, "")},
-	{name: "SETTINGS, 250 windows", kind: "empty-frames", begin: streams(func(id uint32) []byte { return opened(id, postHead, false) }),
+	{name: "empty DATA", faultKind: "empty-frames", begin: upload, strike: constantFrame(nethttp2.FrameData, 0, 1, "")},
+	{name: "DATA of padding", faultKind: "empty-frames", begin: upload, strike: constantFrame(nethttp2.FrameData, nethttp2.FlagDataPadded, 1, "\x03xxx")},
+	{name: "SETTINGS", faultKind: "empty-frames", strike: constantFrame(nethttp2.FrameSettings, 0, 0, "")},
+	{name: "SETTINGS, 250 windows", faultKind: "empty-frames", begin: streams(func(id uint32) []byte { return opened(id, postHead, false) }),
 		strike: func(n uint32) []byte {
 			return http2Frame(nethttp2.FrameSettings, 0, 0, "\x00\x04"+number(n%2))
 		}},
-	{name: "PING", kind: "empty-frames", strike: same(nethttp2.FramePing, 0, 0, "12345678")},
-	{name: "PING, unread", kind: "empty-frames", deaf: true, strike: same(nethttp2.FramePing, 0, 0, "12345678")},
-	{name: "PRIORITY", kind: "empty-frames", strike: same(nethttp2.FramePriority, 0, 1, number(3)+"\x10")},
-	{name: "unknown frames", kind: "empty-frames", strike: same(0xbe, 0, 0, "x")},
-	{name: "WINDOW_UPDATE of 1", kind: "empty-frames", strike: same(nethttp2.FrameWindowUpdate, 0, 0, number(1))},
-	{name: "GOAWAY", kind: "empty-frames", strike: same(nethttp2.FrameGoAway, 0, 0, number(0)+number(0))},
-	{name: "SETTINGS, window overflow", kind: "flow-control", strike: strikesAt(func(id uint32) []byte {
+	{name: "PING", faultKind: "empty-frames", strike: constantFrame(nethttp2.FramePing, 0, 0, "12345678")},
+	{name: "PING, unread", faultKind: "empty-frames", deaf: true, strike: constantFrame(nethttp2.FramePing, 0, 0, "12345678")},
+	{name: "PRIORITY", faultKind: "empty-frames", strike: constantFrame(nethttp2.FramePriority, 0, 1, number(3)+"\x10")},
+	{name: "unknown frames", faultKind: "empty-frames", strike: constantFrame(0xbe, 0, 0, "x")},
+	{name: "WINDOW_UPDATE of 1", faultKind: "empty-frames", strike: constantFrame(nethttp2.FrameWindowUpdate, 0, 0, number(1))},
+	{name: "GOAWAY", faultKind: "empty-frames", strike: constantFrame(nethttp2.FrameGoAway, 0, 0, number(0)+number(0))},
+	{name: "SETTINGS, window overflow", faultKind: "flow-control", strike: strikesAt(func(id uint32) []byte {
 		return join(opened(id, postHead, false), http2Frame(nethttp2.FrameWindowUpdate, 0, id, number(1<<31-1-65535)),
 			http2Frame(nethttp2.FrameSettings, 0, 0, "\x00\x04"+number(65536)))
 	}), burst: 1},
@@ -161,8 +161,8 @@ var floods = []flood{
 	{name: "windows of 5,000, 250 × 1 MB", begin: windows(5000)},
 	{name: "windows of 5,000, 250 × 1 MB, h2c", container: "h2c", costly: true, begin: windows(5000)},
 	{name: "250 streams never used", begin: streams(func(id uint32) []byte { return opened(id, postHead, false) })},
-	{name: "250 hanging streams", begin: streams(func(id uint32) []byte { return asked(id, script.Hang, 0) })},
-	{name: "250 hanging streams, h2c", container: "h2c", begin: streams(func(id uint32) []byte { return asked(id, script.Hang, 0) })},
+	{name: "250 hanging streams", begin: streams(func(id uint32) []byte { return encodeRequest(id, script.Hang, 0) })},
+	{name: "250 hanging streams, h2c", container: "h2c", begin: streams(func(id uint32) []byte { return encodeRequest(id, script.Hang, 0) })},
 }
 
 func TestAnInnocentClientIsServedDuringFloodsOverHTTP2(t *testing.T) {
@@ -183,9 +183,9 @@ func (f *flood) run(t *testing.T, connections int) {
 	}
 	k := startContainer(t, container, newLedger(t).write)
 	g := startGate(t, k.port, "UPSTREAM_PROTOCOL="+container, "CONTAINER_CONCURRENCY=0", "QUEUE_CAPACITY=100000", "REVISION_TIMEOUT_SECONDS=300")
-	row := floodRow{name: f.name, connections: connections, ended: map[string]int{}}
+	row := floodRow{name: f.name, connections: connections, numByEnding: map[string]int{}}
 	before, during := newInnocent(g.addr, true), newInnocent(g.addr, true)
-	direct := newInnocent(launch.At(k.port), container == "h2c")
+	direct := newInnocent(launch.Address(k.port), container == "h2c")
 	before.run(scaledTime(1500*time.Millisecond, 100*time.Millisecond))
 	rest, peak := g.rss(), 0.0
 
@@ -209,7 +209,7 @@ func (f *flood) run(t *testing.T, connections int) {
 	d := time.Duration(longer * float64(scaledTime(1500*time.Millisecond, 100*time.Millisecond)))
 	begun := func() bool {
 		switch {
-		case f.kind != "":
+		case f.faultKind != "":
 			return attack.haveLost()
 		case f.costly:
 			figures, _ := g.figures()
@@ -226,15 +226,15 @@ func (f *flood) run(t *testing.T, connections int) {
 	watch.Wait()
 
 	row.growth = max(0, peak-rest)
-	row.before, row.during, row.direct = quantilesOf(before.took), quantilesOf(during.took), quantilesOf(direct.took)
-	row.asked, row.failed = len(before.took)+len(during.took), before.failed+during.failed
+	row.beforeAttack, row.during, row.direct = quantilesOf(before.took), quantilesOf(during.took), quantilesOf(direct.took)
+	row.numRequests, row.failed = len(before.took)+len(during.took), before.failed+during.failed
 	row.alive = g.Running()
 	enterFlood(row)
 	if !row.alive {
 		t.Fatalf("the gate died: %v\n%s", g.Cmd.ProcessState, g.Stderr.String())
 	}
-	for _, why := range append(before.why, during.why...) {
-		t.Errorf("the innocent client: %s", why)
+	for _, reason := range append(before.reasons, during.reasons...) {
+		t.Errorf("the innocent client: %s", reason)
 	}
 	most := float64(maxGrowth)
 	if scale < 1 { // a short run shares the machine with other tests
@@ -243,17 +243,17 @@ func (f *flood) run(t *testing.T, connections int) {
 	if row.growth > most && !launch.RaceBuild {
 		t.Errorf("RSS grew by %.1f MiB, want at most %.0f", row.growth, most)
 	}
-	if bad := g.Fault(); bad != "" {
-		t.Errorf("the gate reported: %s", bad)
+	if fault := g.Fault(); fault != "" {
+		t.Errorf("the gate reported: %s", fault)
 	}
-	if f.kind != "" {
+	if f.faultKind != "" {
 		// Some attacks send frames that need a reply. The limit on unread replies may
 		// then end the connection before the limit under test does, and the gate counts
 		// the fault "unread" instead.
-		if err != nil || figures[`queuegate_http2_faults_total{kind="`+f.kind+`"}`]+figures[`queuegate_http2_faults_total{kind="unread"}`] == 0 {
-			t.Errorf("no fault %q is counted, %v", f.kind, err)
+		if err != nil || figures[`queuegate_http2_faults_total{kind="`+f.faultKind+`"}`]+figures[`queuegate_http2_faults_total{kind="unread"}`] == 0 {
+			t.Errorf("no fault %q is counted, %v", f.faultKind, err)
 		}
-		if len(row.ended) == 0 {
+		if len(row.numByEnding) == 0 {
 			t.Error("the gate ended no connection of the attackers")
 		}
 	}
@@ -262,7 +262,7 @@ func (f *flood) run(t *testing.T, connections int) {
 	// values: the p99 of that client, and the p99 before the attack.
 	// If both are below 5 ms, the limit is 10 ms, because timers are not exact enough for
 	// a lower limit. Only full runs are compared.
-	if floor := 5 * time.Millisecond; scale == 1 && row.during.p99 > 2*max(row.before.p99, row.direct.p99, floor) {
-		t.Errorf("the innocent client's p99 was %v before, %v during; %v without the gate", row.before.p99, row.during.p99, row.direct.p99)
+	if floor := 5 * time.Millisecond; scale == 1 && row.during.p99 > 2*max(row.beforeAttack.p99, row.direct.p99, floor) {
+		t.Errorf("the innocent client's p99 was %v before, %v during; %v without the gate", row.beforeAttack.p99, row.during.p99, row.direct.p99)
 	}
 }

@@ -34,8 +34,8 @@ func (c *http1) close() {
 
 // do sends a request and reads the response, or ends the connection early if the request
 // is to be cut.
-func (c *http1) do(q *request) (verdict, string) {
-	if q.fresh {
+func (c *http1) do(q *request) (requestResult, string) {
+	if q.newConn {
 		c.close()
 	}
 	if c.conn == nil {
@@ -46,7 +46,7 @@ func (c *http1) do(q *request) (verdict, string) {
 		c.conn, c.r = conn.(*net.TCPConn), bufio.NewReaderSize(conn, 16<<10)
 	}
 	_ = c.conn.SetDeadline(time.Now().Add(testTimeout))
-	out := q.wire(q.fresh && c.rng.IntN(2) == 0)
+	out := q.wire(q.newConn && c.rng.IntN(2) == 0)
 	if q.cut {
 		c.cutAt(q, out)
 		return aborted, ""
@@ -58,14 +58,14 @@ func (c *http1) do(q *request) (verdict, string) {
 		_, err := c.conn.Write(out)
 		written <- err
 	}
-	v, why, keep := c.answer(q)
+	v, reason, keep := c.readResponse(q)
 	if !keep {
 		c.close()
 	}
 	if err := <-written; err != nil {
 		c.close() // the response counts even if the request was not sent completely
 	}
-	return v, why
+	return v, reason
 }
 
 func (q *request) wire(last bool) []byte {
@@ -109,50 +109,50 @@ func (c *http1) cutAt(q *request, out []byte) {
 	c.close()
 }
 
-// answer reads a response. keep reports whether the connection can be reused.
-func (c *http1) answer(q *request) (v verdict, why string, keep bool) {
+// readResponse reads a response. keep reports whether the connection can be reused.
+func (c *http1) readResponse(q *request) (v requestResult, reason string, keep bool) {
 	var a *http.Response
 	for a == nil || a.StatusCode < 200 {
 		var err error
 		if a, err = http.ReadResponse(c.r, &http.Request{Method: q.method}); err != nil {
-			v, why = ended(err)
-			return v, why, false
+			v, reason = resultOfError(err)
+			return v, reason, false
 		}
 	}
-	v, why = q.judge(a, c.rng)
-	return v, why, v != cut && v != lost && !a.Close
+	v, reason = q.judge(a, c.rng)
+	return v, reason, v != cut && v != lost && !a.Close
 }
 
 // judge checks that the body of a response belongs to q.
-func (q *request) judge(a *http.Response, rng *rand.Rand) (verdict, string) {
+func (q *request) judge(a *http.Response, rng *rand.Rand) (requestResult, string) {
 	defer a.Body.Close()
 	if q.pause {
-		time.Sleep(between(rng, 10*time.Millisecond, 500*time.Millisecond))
+		time.Sleep(randomIn(rng, 10*time.Millisecond, 500*time.Millisecond))
 	}
 	if outcome := a.Header.Get("K-Gate-Outcome"); outcome != "" {
 		if _, err := io.Copy(io.Discard, io.LimitReader(a.Body, 1<<20)); err != nil {
-			return ended(err)
+			return resultOfError(err)
 		}
 		if a.StatusCode < 400 {
-			return wrong, fmt.Sprintf("status %d with outcome %s", a.StatusCode, outcome)
+			return wrongResponse, fmt.Sprintf("status %d with outcome %s", a.StatusCode, outcome)
 		}
 		return rejected, outcome
 	}
 	if a.StatusCode != 200 || a.Header.Get(script.ID) != strconv.Itoa(q.id) {
-		return wrong, fmt.Sprintf("status %d, request %q", a.StatusCode, a.Header.Get(script.ID))
+		return wrongResponse, fmt.Sprintf("status %d, request %q", a.StatusCode, a.Header.Get(script.ID))
 	}
 	if err := q.check(a.Body); err != nil {
-		return ended(err)
+		return resultOfError(err)
 	}
 	return served, ""
 }
 
-// ended returns the verdict for a request whose response could not be read because of
+// resultOfError returns the result of a request whose response could not be read because of
 // err.
-func ended(err error) (verdict, string) {
+func resultOfError(err error) (requestResult, string) {
 	switch {
 	case errors.Is(err, script.ErrWrong):
-		return wrong, err.Error()
+		return wrongResponse, err.Error()
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return lost, err.Error()
 	}

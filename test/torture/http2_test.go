@@ -60,12 +60,12 @@ func (c *http2) abort(reset bool) {
 	c.transport.CloseIdleConnections()
 }
 
-func (c *http2) do(q *request, rng *rand.Rand) (verdict, string) {
+func (c *http2) do(q *request, rng *rand.Rand) (requestResult, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, q.method, "http://"+c.addr+"/"+strconv.Itoa(q.id), nil)
 	if err != nil {
-		return wrong, err.Error()
+		return wrongResponse, err.Error()
 	}
 	for name, value := range map[string]int{script.ID: q.id, script.Wait: q.wait, script.Size: int(q.size)} {
 		r.Header.Set(name, strconv.Itoa(value))
@@ -79,16 +79,16 @@ func (c *http2) do(q *request, rng *rand.Rand) (verdict, string) {
 		}
 	}
 	if q.cut {
-		defer time.AfterFunc(between(rng, 0, 4*time.Millisecond), cancel).Stop()
+		defer time.AfterFunc(randomIn(rng, 0, 4*time.Millisecond), cancel).Stop()
 	}
-	v, why := c.exchange(q, r, rng)
-	if q.cut && v != wrong && v != notSent {
+	v, reason := c.exchange(q, r, rng)
+	if q.cut && v != wrongResponse && v != notSent {
 		return aborted, ""
 	}
-	return v, why
+	return v, reason
 }
 
-func (c *http2) exchange(q *request, r *http.Request, rng *rand.Rand) (verdict, string) {
+func (c *http2) exchange(q *request, r *http.Request, rng *rand.Rand) (requestResult, string) {
 	a, err := c.transport.RoundTrip(r)
 	if err == nil {
 		return q.judge(a, rng)
@@ -96,5 +96,5 @@ func (c *http2) exchange(q *request, r *http.Request, rng *rand.Rand) (verdict, 
 	if dial := new(dialError); errors.As(err, &dial) {
 		return notSent, err.Error()
 	}
-	return ended(err)
+	return resultOfError(err)
 }

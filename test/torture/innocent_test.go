@@ -16,10 +16,10 @@ type innocent struct {
 	url    string
 	client http.Client
 
-	mu     sync.Mutex
-	took   []time.Duration // latencies, from the scheduled start of each request
-	failed int
-	why    []string
+	mu      sync.Mutex
+	took    []time.Duration // latencies, from the scheduled start of each request
+	failed  int
+	reasons []string
 }
 
 const innocentPerSecond = 100
@@ -37,13 +37,13 @@ func (c *innocent) run(d time.Duration) {
 	for due := began; due.Sub(began) < d; due = due.Add(time.Second / innocentPerSecond) {
 		time.Sleep(time.Until(due))
 		all.Go(func() {
-			err := c.once()
+			err := c.sendRequest()
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.took = append(c.took, time.Since(due))
 			if err != nil {
 				if c.failed++; c.failed <= 5 {
-					c.why = append(c.why, err.Error())
+					c.reasons = append(c.reasons, err.Error())
 				}
 			}
 		})
@@ -51,7 +51,7 @@ func (c *innocent) run(d time.Duration) {
 	all.Wait()
 }
 
-func (c *innocent) once() error {
+func (c *innocent) sendRequest() error {
 	q, err := http.NewRequest("GET", c.url, nil)
 	if err != nil {
 		return err

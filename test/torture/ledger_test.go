@@ -11,19 +11,19 @@ import (
 	"github.com/queuegate/queuegate/test/torture/script"
 )
 
-// A verdict is the result of a request at its client.
-type verdict uint8
+// A requestResult is the result of a request at its client.
+type requestResult uint8
 
 const (
-	pending  verdict = iota
-	served           // a complete 200 with the expected body
-	rejected         // a local reply with an error
-	cut              // visibly truncated
-	aborted          // the client aborted it
-	notSent          // no connection
-	lost             // neither a response nor an end of the connection until the timeout
-	wrong            // another request's response, or a truncated response that looks complete
-	verdicts
+	pending       requestResult = iota
+	served                      // a complete 200 with the expected body
+	rejected                    // a local reply with an error
+	cut                         // visibly truncated
+	aborted                     // the client aborted it
+	notSent                     // no connection
+	lost                        // neither a response nor an end of the connection until the timeout
+	wrongResponse               // another request's response, or a truncated response that looks complete
+	numResults
 )
 
 type request struct {
@@ -34,7 +34,7 @@ type request struct {
 	do        string // behaviour of the container
 	wait      int    // delay of the response in milliseconds
 	size      int64  // response bytes after the first line
-	fresh     bool   // sent on a new connection
+	newConn   bool   // sent on a new connection
 	cut       bool   // the client aborts it
 	pause     bool   // the client stops reading in the middle
 	version   int    // HTTP version, 1 or 2
@@ -59,13 +59,13 @@ func (q *request) check(read interface{ Read([]byte) (int, error) }) error {
 }
 
 func (q *request) String() string {
-	return fmt.Sprintf("%s %d bytes, chunked %v, %s, wait %d ms, response %d bytes, fresh %v, cut %v", q.method, len(q.body), q.chunked, q.do, q.wait, q.size, q.fresh, q.cut)
+	return fmt.Sprintf("%s %d bytes, chunked %v, %s, wait %d ms, response %d bytes, fresh %v, cut %v", q.method, len(q.body), q.chunked, q.do, q.wait, q.size, q.newConn, q.cut)
 }
 
 type ledger struct {
 	mu      sync.Mutex
 	lines   []line
-	counts  [verdicts]int
+	counts  [numResults]int
 	replies map[string]int // local replies by outcome
 	notes   []string       // of the first failures
 
@@ -77,8 +77,8 @@ type ledger struct {
 
 type line struct {
 	request *request
-	verdict verdict
-	why     string
+	result  requestResult
+	reason  string
 	seen    int // how often the container received the request
 }
 
@@ -95,7 +95,7 @@ func newLedger(t *testing.T) *ledger {
 			l.mu.Lock()
 			if err != nil || id < 0 || id >= len(l.lines) {
 				l.note("the container received a request that was never sent: %q", s.Text())
-				l.counts[wrong]++
+				l.counts[wrongResponse]++
 			} else {
 				l.lines[id].seen++
 			}
@@ -113,16 +113,16 @@ func (l *ledger) add(q *request) {
 	l.lines = append(l.lines, line{request: q})
 }
 
-func (l *ledger) enter(q *request, v verdict, why string) {
+func (l *ledger) enter(q *request, v requestResult, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lines[q.id].verdict, l.lines[q.id].why = v, why
+	l.lines[q.id].result, l.lines[q.id].reason = v, reason
 	l.counts[v]++
 	if v == rejected {
-		l.replies[why]++
+		l.replies[reason]++
 	}
-	if v == lost || v == wrong || q.mustServe && v != served && v != notSent {
-		l.note("request %d (%v): %v, %s", q.id, q, v, why)
+	if v == lost || v == wrongResponse || q.mustServe && v != served && v != notSent {
+		l.note("request %d (%v): %v, %s", q.id, q, v, reason)
 	}
 	q.body = nil
 }
@@ -141,26 +141,26 @@ func (l *ledger) row() (r row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.sent, r.counts, r.replies = len(l.lines), l.counts, l.replies
-	for _, at := range l.lines {
-		r.seen += min(at.seen, 1)
-		q := at.request
-		if at.seen > q.mayBeSeen() {
+	for _, entry := range l.lines {
+		r.seen += min(entry.seen, 1)
+		q := entry.request
+		if entry.seen > q.mayBeSeen() {
 			r.twice++
-			l.note("request %d (%v) was executed %d times; its client: %v", q.id, q, at.seen, at.verdict)
-		} else if at.seen > 1 {
+			l.note("request %d (%v) was executed %d times; its client: %v", q.id, q, entry.seen, entry.result)
+		} else if entry.seen > 1 {
 			r.retried++
 		}
-		if at.verdict == served && at.seen == 0 {
-			r.counts[wrong]++
+		if entry.result == served && entry.seen == 0 {
+			r.counts[wrongResponse]++
 			l.note("request %d (%v) was served but never reached the container", q.id, q)
 		}
-		if at.seen > 0 && at.verdict == cut {
+		if entry.seen > 0 && entry.result == cut {
 			r.broken++
 			if l.draining {
-				l.note("request %d (%v), HTTP/%d, reached the container and was cut: %s", q.id, q, q.version, at.why)
+				l.note("request %d (%v), HTTP/%d, reached the container and was cut: %s", q.id, q, q.version, entry.reason)
 			}
 		}
-		if q.mustServe && at.verdict != served && at.verdict != notSent {
+		if q.mustServe && entry.result != served && entry.result != notSent {
 			r.unserved++
 		}
 	}
@@ -168,6 +168,6 @@ func (l *ledger) row() (r row) {
 	return r
 }
 
-func (v verdict) String() string {
-	return [verdicts]string{"pending", "served", "rejected", "cut", "aborted", "not sent", "lost", "wrong response"}[v]
+func (v requestResult) String() string {
+	return [numResults]string{"pending", "served", "rejected", "cut", "aborted", "not sent", "lost", "wrong response"}[v]
 }

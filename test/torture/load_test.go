@@ -26,10 +26,10 @@ type experiment struct {
 	gate      *gate
 	rng       *rand.Rand // random choices of the experiment
 
-	mix     func(*rand.Rand, *request) // mix adapts a random request to the experiment
-	stopped atomic.Bool
-	workers sync.WaitGroup
-	ended   atomic.Int64 // number of ended requests
+	mix      func(*rand.Rand, *request) // mix adapts a random request to the experiment
+	stopped  atomic.Bool
+	workers  sync.WaitGroup
+	numEnded atomic.Int64 // number of ended requests
 
 	baseSockets int
 	baseRSS     float64
@@ -52,11 +52,11 @@ func newExperiment(t *testing.T, name, protocol string, settings ...string) *exp
 func (x *experiment) warmUp() {
 	one := &http1{addr: x.gate.addr, rng: x.rng}
 	two := newHTTP2(x.gate.addr)
-	for _, do := range []func(*request) (verdict, string){one.do, func(q *request) (verdict, string) { return two.do(q, x.rng) }} {
+	for _, do := range []func(*request) (requestResult, string){one.do, func(q *request) (requestResult, string) { return two.do(q, x.rng) }} {
 		q := &request{method: "GET", do: script.Echo, mustServe: true}
 		x.ledger.add(q)
-		v, why := do(q)
-		x.ledger.enter(q, v, why)
+		v, reason := do(q)
+		x.ledger.enter(q, v, reason)
 	}
 	one.close()
 	two.close()
@@ -67,7 +67,7 @@ func (x *experiment) warmUp() {
 }
 
 func (x *experiment) request(rng *rand.Rand, version int) *request {
-	q := &request{version: version, method: "GET", do: script.Echo, fresh: version == 1 && rng.IntN(4) == 0}
+	q := &request{version: version, method: "GET", do: script.Echo, newConn: version == 1 && rng.IntN(4) == 0}
 	switch n := rng.IntN(10); {
 	case n < 3:
 		q.method = "POST"
@@ -128,10 +128,10 @@ func (x *experiment) workHTTP1(rng *rand.Rand) {
 	}
 }
 
-func (x *experiment) run(q *request, do func(*request) (verdict, string)) verdict {
-	v, why := do(q)
-	x.ledger.enter(q, v, why)
-	x.ended.Add(1)
+func (x *experiment) run(q *request, do func(*request) (requestResult, string)) requestResult {
+	v, reason := do(q)
+	x.ledger.enter(q, v, reason)
+	x.numEnded.Add(1)
 	return v
 }
 
@@ -141,18 +141,18 @@ func (x *experiment) workHTTP2(rng *rand.Rand) {
 	defer c.close()
 	for !x.stopped.Load() {
 		var round sync.WaitGroup
-		var gone atomic.Bool
+		var disconnected atomic.Bool
 		for range 1 + rng.IntN(4) {
 			q := x.request(rng, 2)
-			own := rand.New(rand.NewPCG(rng.Uint64(), 0))
+			ownRNG := rand.New(rand.NewPCG(rng.Uint64(), 0))
 			round.Go(func() {
-				if x.run(q, func(q *request) (verdict, string) { return c.do(q, own) }) == notSent {
-					gone.Store(true)
+				if x.run(q, func(q *request) (requestResult, string) { return c.do(q, ownRNG) }) == notSent {
+					disconnected.Store(true)
 				}
 			})
 		}
 		round.Wait()
-		if gone.Load() {
+		if disconnected.Load() {
 			return
 		}
 		if rng.IntN(20) == 0 {
@@ -164,7 +164,7 @@ func (x *experiment) workHTTP2(rng *rand.Rand) {
 // await waits until n more requests have ended.
 func (x *experiment) await(n int) {
 	x.t.Helper()
-	for target := x.ended.Load() + int64(n); x.ended.Load() < target; {
+	for target := x.numEnded.Load() + int64(n); x.numEnded.Load() < target; {
 		if !x.gate.Running() {
 			x.t.Fatalf("the gate died: %v\n%s", x.gate.Cmd.ProcessState, x.gate.Stderr.String())
 		}
@@ -209,8 +209,8 @@ const rssSlack = 32
 
 func (x *experiment) checkLog() {
 	x.t.Helper()
-	if bad := x.gate.Fault(); bad != "" {
-		x.t.Errorf("the gate reported: %s", bad)
+	if fault := x.gate.Fault(); fault != "" {
+		x.t.Errorf("the gate reported: %s", fault)
 	}
 }
 

@@ -91,7 +91,7 @@ func random(experiment string, actor int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h))
 }
 
-func between(rng *rand.Rand, low, high time.Duration) time.Duration {
+func randomIn(rng *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(rng.Int64N(int64(high-low)))
 }
 

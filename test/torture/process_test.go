@@ -118,7 +118,7 @@ func (k *container) start() {
 	k.child, err = launch.Start(cmd)
 	must(k.t, err)
 	k.t.Cleanup(k.child.Kill)
-	if !eventually(func() bool { return launch.Accepts(launch.At(k.port)) || !k.Running() }) || !k.Running() {
+	if !eventually(func() bool { return launch.Accepts(launch.Address(k.port)) || !k.Running() }) || !k.Running() {
 		k.t.Fatalf("the container does not listen: %s", k.Stderr.String())
 	}
 }

@@ -100,7 +100,7 @@ func underLoad(t *testing.T, s restartable, restarts int) (total restartCounts) 
 }
 
 type restartCounts struct {
-	sent, answered, fresh       int
+	sent, completed, newConns   int
 	refused, reset, lost, wrong int
 	idleClosed                  int // connections that the server closed between two requests
 	slowest                     time.Duration
@@ -111,7 +111,7 @@ type restartCounts struct {
 func (c *restartCounts) failed() int { return c.refused + c.reset + c.lost + c.wrong }
 
 func (c *restartCounts) add(o *restartCounts) {
-	c.sent, c.answered, c.fresh = c.sent+o.sent, c.answered+o.answered, c.fresh+o.fresh
+	c.sent, c.completed, c.newConns = c.sent+o.sent, c.completed+o.completed, c.newConns+o.newConns
 	c.refused, c.reset, c.lost, c.wrong = c.refused+o.refused, c.reset+o.reset, c.lost+o.lost, c.wrong+o.wrong
 	c.idleClosed += o.idleClosed
 	c.slowest = max(c.slowest, o.slowest)
@@ -128,7 +128,7 @@ func (c *restartCounts) String() string {
 		return c.times[int(q*float64(len(c.times)-1))].Round(10 * time.Microsecond)
 	}
 	text := fmt.Sprintf("%d requests on %d connections, %d answered; %d refused, %d reset, %d lost, %d wrong; %d idle connections closed; p50 %v, p99 %v, p99.9 %v, slowest %v",
-		c.sent, c.fresh, c.answered, c.refused, c.reset, c.lost, c.wrong, c.idleClosed, at(0.5), at(0.99), at(0.999), c.slowest.Round(10*time.Microsecond))
+		c.sent, c.newConns, c.completed, c.refused, c.reset, c.lost, c.wrong, c.idleClosed, at(0.5), at(0.99), at(0.999), c.slowest.Round(10*time.Microsecond))
 	for _, e := range c.examples[:min(len(c.examples), 5)] {
 		text += "\n" + e
 	}
@@ -136,7 +136,7 @@ func (c *restartCounts) String() string {
 }
 
 // fail counts a failure by its kind.
-func (c *restartCounts) fail(err error, what string) {
+func (c *restartCounts) fail(err error, event string) {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		c.refused++
@@ -148,7 +148,7 @@ func (c *restartCounts) fail(err error, what string) {
 		c.lost++
 	}
 	if len(c.examples) < 3 {
-		c.examples = append(c.examples, what+": "+err.Error())
+		c.examples = append(c.examples, event+": "+err.Error())
 	}
 }
 
@@ -182,17 +182,17 @@ func (c *restartClient) run(counts *restartCounts, stop <-chan struct{}) {
 		}
 		began := time.Now()
 		counts.sent++
-		what, err := c.exchange(counts, n)
+		step, err := c.exchange(counts, n)
 		took := time.Since(began)
 		if err != nil {
-			counts.fail(err, fmt.Sprintf("client %d, request %d, %s after %v", c.id, n, what, took))
+			counts.fail(err, fmt.Sprintf("client %d, request %d, %s after %v", c.id, n, step, took))
 			if c.conn != nil {
 				_ = c.conn.Close()
 				c.conn = nil
 			}
 			continue
 		}
-		counts.answered++
+		counts.completed++
 		counts.slowest = max(counts.slowest, took)
 		counts.times = append(counts.times, took)
 	}
@@ -211,7 +211,7 @@ func (c *restartClient) isClosed() (closed bool) {
 	return closed
 }
 
-func (c *restartClient) exchange(counts *restartCounts, n int) (what string, err error) {
+func (c *restartClient) exchange(counts *restartCounts, n int) (step string, err error) {
 	if c.conn == nil {
 		// The clients connect to 200 loopback addresses. With a single address, the
 		// client ports would run out in a test that lasts an hour.
@@ -220,7 +220,7 @@ func (c *restartClient) exchange(counts *restartCounts, n int) (what string, err
 			return "connecting", err
 		}
 		c.conn, c.in = conn.(*net.TCPConn), bufio.NewReader(conn)
-		counts.fresh++
+		counts.newConns++
 	}
 	_ = c.conn.SetDeadline(time.Now().Add(testTimeout))
 	id := fmt.Sprintf("%d-%d", c.id, n)
@@ -280,13 +280,13 @@ func (u *upgrades) restart(t *testing.T) {
 		t.Fatalf("the successor does not serve:\n%s", next.Stderr.String())
 	}
 	u.old, u.current = append(u.old, u.current), next
-	u.old = slices.DeleteFunc(u.old, func(p *child) bool { return !p.Running() && u.ended(t, p) })
+	u.old = slices.DeleteFunc(u.old, func(p *child) bool { return !p.Running() && u.checkExit(t, p) })
 }
 
-// ended checks the exit code and the log of a gate.
-func (u *upgrades) ended(t *testing.T, p *child) bool {
-	if code, bad := p.Cmd.ProcessState.ExitCode(), p.Fault(); code != 0 || bad != "" {
-		t.Errorf("a gate has ended with code %d\n%s", code, cmp.Or(bad, p.Stderr.String()))
+// checkExit checks the exit code and the log of a gate.
+func (u *upgrades) checkExit(t *testing.T, p *child) bool {
+	if code, fault := p.Cmd.ProcessState.ExitCode(), p.Fault(); code != 0 || fault != "" {
+		t.Errorf("a gate has ended with code %d\n%s", code, cmp.Or(fault, p.Stderr.String()))
 	}
 	return true
 }
@@ -296,20 +296,20 @@ func (u *upgrades) end(t *testing.T) {
 		if !p.EndsIn(testTimeout) {
 			t.Fatalf("a gate does not end after an upgrade:\n%s", p.Stderr.String())
 		}
-		u.ended(t, p)
+		u.checkExit(t, p)
 	}
 }
 
-// other is HAProxy or nginx.
-type other struct {
+// competitor is HAProxy or nginx.
+type competitor struct {
 	number        int
 	path, dir     string
 	configuration string
 }
 
-func (o *other) port() int { return o.number }
+func (o *competitor) port() int { return o.number }
 
-func newOther(t *testing.T, program, text string) *other {
+func newOther(t *testing.T, program, text string) *competitor {
 	t.Helper()
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -318,26 +318,26 @@ func newOther(t *testing.T, program, text string) *other {
 	dir, err := launch.ShortDir()
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	o := &other{number: launch.FreePort(t), path: path, dir: dir, configuration: filepath.Join(dir, "conf")}
+	o := &competitor{number: launch.FreePort(t), path: path, dir: dir, configuration: filepath.Join(dir, "conf")}
 	text = strings.NewReplacer("PORT", strconv.Itoa(o.number), "DIR", o.dir).Replace(text)
 	must(t, os.WriteFile(o.configuration, []byte(text), 0o600))
 	return o
 }
 
-func (o *other) awaitListening(t *testing.T, output fmt.Stringer) {
+func (o *competitor) awaitListening(t *testing.T, output fmt.Stringer) {
 	t.Helper()
-	if !eventually(func() bool { return launch.Accepts(launch.At(o.number)) }) {
+	if !eventually(func() bool { return launch.Accepts(launch.Address(o.number)) }) {
 		t.Fatalf("%s does not listen:\n%s", o.path, output)
 	}
 }
 
 type haproxy struct {
-	*other
+	*competitor
 	*child
 }
 
 func newHAProxy(t *testing.T, userPort int) restartable {
-	h := haproxy{other: newOther(t, "haproxy", fmt.Sprintf(`global
+	h := haproxy{competitor: newOther(t, "haproxy", fmt.Sprintf(`global
 	stats socket DIR/stats level admin expose-fd listeners
 	nbthread 1
 	maxconn 2000
@@ -385,7 +385,7 @@ func children(pid int) []string {
 	return strings.Fields(string(text))
 }
 
-type nginx struct{ *other }
+type nginx struct{ *competitor }
 
 func newNginx(t *testing.T, userPort int) restartable {
 	n := nginx{newOther(t, "nginx", fmt.Sprintf(`worker_processes 1;

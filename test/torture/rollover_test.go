@@ -71,7 +71,7 @@ func TestAReplacementOfTheGateBehindGoProxiesLosesNoPOST(t *testing.T) {
 			}
 		}
 		for range rolls {
-			time.Sleep(between(random(t.Name(), -rolls), 100*time.Millisecond, 300*time.Millisecond))
+			time.Sleep(randomIn(random(t.Name(), -rolls), 100*time.Millisecond, 300*time.Millisecond))
 			next := begin()
 			signal(t, current.child, syscall.SIGTERM)
 			time.Sleep(20 * time.Millisecond) // time until proxies see the change of endpoints
@@ -84,8 +84,8 @@ func TestAReplacementOfTheGateBehindGoProxiesLosesNoPOST(t *testing.T) {
 			case <-time.After(testTimeout):
 				t.Fatalf("the gate does not exit\n%s", current.Stderr.String())
 			}
-			if bad := current.Fault(); bad != "" {
-				t.Errorf("the gate reported: %s", bad)
+			if fault := current.Fault(); fault != "" {
+				t.Errorf("the gate reported: %s", fault)
 			}
 			current = next
 		}
@@ -138,7 +138,7 @@ func postStreaming(client *http.Client, front string, rng *rand.Rand) error {
 			if _, err := w.Write(body[i*n : (i+1)*n]); err != nil {
 				return
 			}
-			time.Sleep(between(pauses, 0, 4*time.Millisecond))
+			time.Sleep(randomIn(pauses, 0, 4*time.Millisecond))
 		}
 		_ = w.Close()
 	}()

@@ -16,7 +16,7 @@ type row struct {
 	name           string
 	events         int // kills, cuts or stops
 	sent, seen     int
-	counts         [verdicts]int
+	counts         [numResults]int
 	replies        map[string]int
 	twice, retried int
 	broken         int // the container received the request, and the response was cut
@@ -28,29 +28,29 @@ type row struct {
 
 // budgetRow is a row of the table of budgets.
 type budgetRow struct {
-	name           string
-	attacks        int
-	honest, failed int
-	before, during quantiles
-	direct         quantiles // latencies of a client that bypasses the gate, during the attack
-	peak, after    float64   // in MiB
-	ceiling        float64   // in MiB; 0 = none
-	back           time.Duration
-	leftOut        string
+	name                 string
+	attacks              int
+	honest, failed       int
+	beforeAttack, during quantiles
+	direct               quantiles // latencies of a client that bypasses the gate, during the attack
+	peak, afterAttack    float64   // in MiB
+	ceiling              float64   // in MiB; 0 = none
+	back                 time.Duration
+	skipped              string
 }
 
 // floodRow is a row of the table of floods over HTTP/2.
 type floodRow struct {
-	name           string
-	connections    int
-	before, during quantiles
-	direct         quantiles // latencies of a client that bypasses the gate
-	asked, failed  int       // requests of the innocent client
-	growth         float64   // growth of RSS in MiB
-	bursts         int       // bursts of the attackers
-	yields         string    // scheduling policy of the attackers
-	ended          map[string]int
-	alive          bool
+	name                 string
+	connections          int
+	beforeAttack, during quantiles
+	direct               quantiles // latencies of a client that bypasses the gate
+	numRequests, failed  int       // requests of the innocent client
+	growth               float64   // growth of RSS in MiB
+	bursts               int       // bursts of the attackers
+	yields               string    // scheduling policy of the attackers
+	numByEnding          map[string]int
+	alive                bool
 }
 
 var (
@@ -65,12 +65,12 @@ func enterFlood(f floodRow) { floodRows = append(floodRows, f) }
 func (r row) enter(t *testing.T) {
 	t.Helper()
 	rows = append(rows, r)
-	for what, n := range map[string]int{
-		"lost": r.counts[lost], "wrong responses": r.counts[wrong], "executed twice": r.twice,
-		"without a verdict": r.counts[pending], "without the expected 200": r.unserved,
+	for name, n := range map[string]int{
+		"lost": r.counts[lost], "wrong responses": r.counts[wrongResponse], "executed twice": r.twice,
+		"without a result": r.counts[pending], "without the expected 200": r.unserved,
 	} {
 		if n != 0 {
-			t.Errorf("%s: %d, want 0", what, n)
+			t.Errorf("%s: %d, want 0", name, n)
 		}
 	}
 	if r.counts[served] == 0 {
@@ -96,7 +96,7 @@ func report(to io.Writer) {
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%.1f\t%.1f\t\n", r.name, r.events, r.sent, r.seen,
 			r.counts[served], r.counts[rejected], r.counts[cut], r.counts[aborted], r.counts[notSent], r.retried, r.broken,
-			r.counts[lost], r.twice, r.counts[wrong], r.unserved, r.gauges, r.rss, r.rssAfter)
+			r.counts[lost], r.twice, r.counts[wrongResponse], r.unserved, r.gauges, r.rss, r.rssAfter)
 	}
 	_ = w.Flush()
 	all := map[string]int{}
@@ -117,19 +117,19 @@ func report(to io.Writer) {
 	}
 	for _, b := range budgets {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%v\t%v\t%v\t%v\t%v\t%.1f\t%.1f\t%.1f\t%v\t%s\t\n", b.name, b.attacks, b.honest, b.failed,
-			b.before.p50, b.during.p50, b.before.p99, b.during.p99, b.direct.p99, b.peak, b.ceiling, b.after, b.back, b.leftOut)
+			b.beforeAttack.p50, b.during.p50, b.beforeAttack.p99, b.during.p99, b.direct.p99, b.peak, b.ceiling, b.afterAttack, b.back, b.skipped)
 	}
 	_ = w.Flush()
 	if len(floodRows) > 0 {
 		fmt.Fprintln(w, "\nflood over HTTP/2\tconnections\tp50 before\tduring\tp99 before\tduring\tno gate\tinnocent served\tbursts\tattackers\tRSS grew MiB\tended by the gate\talive\t")
 	}
 	for _, f := range floodRows {
-		var ended []string
-		for _, how := range slices.Sorted(maps.Keys(f.ended)) {
-			ended = append(ended, fmt.Sprintf("%s %d", how, f.ended[how]))
+		var texts []string
+		for _, ending := range slices.Sorted(maps.Keys(f.numByEnding)) {
+			texts = append(texts, fmt.Sprintf("%s %d", ending, f.numByEnding[ending]))
 		}
-		fmt.Fprintf(w, "%s\t%d\t%v\t%v\t%v\t%v\t%v\t%d of %d\t%d\t%s\t%.1f\t%s\t%v\t\n", f.name, f.connections, f.before.p50, f.during.p50, f.before.p99, f.during.p99, f.direct.p99,
-			f.asked-f.failed, f.asked, f.bursts, f.yields, f.growth, strings.Join(ended, ", "), f.alive)
+		fmt.Fprintf(w, "%s\t%d\t%v\t%v\t%v\t%v\t%v\t%d of %d\t%d\t%s\t%.1f\t%s\t%v\t\n", f.name, f.connections, f.beforeAttack.p50, f.during.p50, f.beforeAttack.p99, f.during.p99, f.direct.p99,
+			f.numRequests-f.failed, f.numRequests, f.bursts, f.yields, f.growth, strings.Join(texts, ", "), f.alive)
 	}
 	_ = w.Flush()
 }

@@ -90,20 +90,20 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if id%2 == 0 { // without a length, net/http sends the body in chunks
 		w.Header().Set("Content-Length", strconv.FormatInt(script.Length(id, n, sum, size), 10))
 	}
-	if err := answer(w, do, id, n, sum, size); err != nil {
+	if err := respond(w, do, id, n, sum, size); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
 
 var errHalf = errors.New("aborted half-way, as requested")
 
-func answer(w http.ResponseWriter, do string, id int, n int64, sum uint32, size int64) error {
+func respond(w http.ResponseWriter, do string, id int, n int64, sum uint32, size int64) error {
 	piece := 16 << 10
 	if do == script.Dribble {
 		piece = 16
 	}
 	sent := int64(0)
-	return script.Answer(id, n, sum, size, piece, func(p []byte) error {
+	return script.WriteBody(id, n, sum, size, piece, func(p []byte) error {
 		if do == script.Half && (sent > 0 || size == 0) {
 			_ = http.NewResponseController(w).Flush()
 			return errHalf

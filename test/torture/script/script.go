@@ -43,11 +43,11 @@ func Length(id int, body int64, sum uint32, size int64) int64 {
 	return int64(len(firstLine(id, body, sum))) + size
 }
 
-// Answer writes the response body: a first line, and then size bytes. It passes these
+// WriteBody writes the response body: a first line, and then size bytes. It passes these
 // bytes to the function write in pieces of at most piece bytes. The parameters body and
-// sum are the length and the checksum of the request body. Answer ends at the first
+// sum are the length and the checksum of the request body. WriteBody ends at the first
 // error of write, and returns it.
-func Answer(id int, body int64, sum uint32, size int64, piece int, write func([]byte) error) error {
+func WriteBody(id int, body int64, sum uint32, size int64, piece int, write func([]byte) error) error {
 	if err := write([]byte(firstLine(id, body, sum))); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ var ErrWrong = errors.New("wrong response")
 // means that bytes are wrong, missing or excess.
 func Check(r io.Reader, id int, body int64, sum uint32, size int64) error {
 	got := make([]byte, 16<<10)
-	err := Answer(id, body, sum, size, len(got), func(want []byte) error {
+	err := WriteBody(id, body, sum, size, len(got), func(want []byte) error {
 		n, err := fill(r, got[:len(want)])
 		switch {
 		case string(got[:n]) != string(want[:n]):

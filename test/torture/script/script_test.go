@@ -9,11 +9,11 @@ import (
 )
 
 func TestCheckDistinguishesAWrongResponseFromATruncatedOne(t *testing.T) {
-	var whole bytes.Buffer
-	if err := Answer(7, 3, Sum([]byte("abc")), 40_000, 1000, func(p []byte) error { _, err := whole.Write(p); return err }); err != nil {
+	var body bytes.Buffer
+	if err := WriteBody(7, 3, Sum([]byte("abc")), 40_000, 1000, func(p []byte) error { _, err := body.Write(p); return err }); err != nil {
 		t.Fatal(err)
 	}
-	all := whole.Bytes()
+	all := body.Bytes()
 	if got := Length(7, 3, Sum([]byte("abc")), 40_000); got != int64(len(all)) {
 		t.Errorf("length %d, want %d", got, len(all))
 	}
