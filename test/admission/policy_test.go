@@ -142,13 +142,13 @@ func TestTheAPIServerGivesTheGateToLabelledPodsOfKnativeOnly(t *testing.T) {
 
 	unlabelled := readPod(t)
 	unlabelled.SetLabels(map[string]string{"queuegate": "stable"})
-	without := readPod(t)
-	list, _, _ := unstructured.NestedSlice(without.Object, "spec", "containers")
+	podWithoutGate := readPod(t)
+	list, _, _ := unstructured.NestedSlice(podWithoutGate.Object, "spec", "containers")
 	list = slices.DeleteFunc(list, func(c any) bool { return c.(map[string]any)["name"] == "queue-proxy" })
-	if err := unstructured.SetNestedSlice(without.Object, list, "spec", "containers"); err != nil {
+	if err := unstructured.SetNestedSlice(podWithoutGate.Object, list, "spec", "containers"); err != nil {
 		t.Fatal(err)
 	}
-	for name, pod := range map[string]*unstructured.Unstructured{"another label": unlabelled, "no queue-proxy": without} {
+	for name, pod := range map[string]*unstructured.Unstructured{"another label": unlabelled, "no queue-proxy": podWithoutGate} {
 		if got := admit(t, plugin, pod); !reflect.DeepEqual(got, pod) {
 			t.Errorf("%s: changed to\n%v", name, got)
 		}

@@ -74,9 +74,9 @@ func readTree(t *testing.T, root string) {
 
 func TestEachViolatedRuleIsReported(t *testing.T) {
 	for _, c := range []struct {
-		what  string
-		where Package
-		want  string
+		name string
+		pkg  Package
+		want string
 	}{
 		{"a library imports another library",
 			imports("pkg/probe", "pkg/metrics"),
@@ -154,8 +154,8 @@ func TestEachViolatedRuleIsReported(t *testing.T) {
 			imports("cmd/queue", "go.opencensus.io/metric/metricdata"),
 			"cmd/queue does without OpenCensus: " + module + "/cmd/queue imports go.opencensus.io/metric/metricdata"},
 	} {
-		if got := Check([]Package{c.where}); !slices.Equal(got, []string{c.want}) {
-			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		if got := Check([]Package{c.pkg}); !slices.Equal(got, []string{c.want}) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }

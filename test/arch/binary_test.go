@@ -56,9 +56,9 @@ func TestTheGatesBinaryStaysSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for symbol, what := range unlinked {
+	for symbol, reason := range unlinked {
 		if strings.Contains(string(symbols), symbol) {
-			t.Errorf("%s is linked: %s", symbol, what)
+			t.Errorf("%s is linked: %s", symbol, reason)
 		}
 	}
 	if !strings.Contains(string(symbols), "net/http.(*conn)") {

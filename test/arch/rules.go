@@ -13,16 +13,16 @@ const testkit = "internal/testkit"
 
 // A place is a directory and all packages in it and below it. If another place is nested
 // in the directory, the packages of the nested place do not belong to the outer place.
-type place struct {
+type dirRule struct {
 	dir string
-	// from lists the packages of the module that the packages of this place may import.
+	// imports lists the packages of the module that the packages of this place may import.
 	// "pkg/x/..." means pkg/x and all packages below it.
-	from []string
+	imports []string
 }
 
 // places is the table of packages in docs/design.md. Each package in pkg/ has a place. A
 // package without a place, such as a test, may import anything.
-var places = []place{
+var places = []dirRule{
 	{"pkg/gate", []string{"pkg/gate/internal/..."}},
 	{"pkg/gate/internal", nil},
 	{"pkg/gate/admission", []string{"pkg/gate", "pkg/gate/internal/..."}},
@@ -48,8 +48,8 @@ var places = []place{
 
 // placeOf returns the place that a package belongs to, or nil if there is none. If the
 // package is in nested places, the result is the innermost one.
-func placeOf(path string) *place {
-	var found *place
+func placeOf(path string) *dirRule {
+	var found *dirRule
 	for i := range places {
 		if p := &places[i]; within(path, p.dir) && (found == nil || len(p.dir) > len(found.dir)) {
 			found = p
@@ -58,15 +58,15 @@ func placeOf(path string) *place {
 	return found
 }
 
-func (p *place) mayImport(target string) bool {
+func (p *dirRule) mayImport(target string) bool {
 	if placeOf(target) == p {
 		return true
 	}
-	return slices.ContainsFunc(p.from, func(from string) bool {
-		if dir, below := strings.CutSuffix(from, "/..."); below {
+	return slices.ContainsFunc(p.imports, func(allowed string) bool {
+		if dir, below := strings.CutSuffix(allowed, "/..."); below {
 			return within(target, dir)
 		}
-		return target == from
+		return target == allowed
 	})
 }
 
@@ -91,8 +91,8 @@ func Check(packages []Package) []string {
 		broken = append(broken, fmt.Sprintf("%s: %s", rule, strings.Join(chain, " imports ")))
 	}
 	for _, p := range packages {
-		here, ours := local(p.ImportPath)
-		if !ours {
+		here, isLocal := local(p.ImportPath)
+		if !isLocal {
 			continue
 		}
 		at := placeOf(here)
@@ -101,8 +101,8 @@ func Check(packages []Package) []string {
 		}
 		imports := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
 		for _, imported := range imports {
-			target, ours := local(imported)
-			if ours && at != nil && target != testkit && !at.mayImport(target) {
+			target, isLocal := local(imported)
+			if isLocal && at != nil && target != testkit && !at.mayImport(target) {
 				report("not in the table of packages", here, target)
 			}
 		}
@@ -147,7 +147,7 @@ func family(here string) string {
 func families(imports []string) []string {
 	var found []string
 	for _, path := range imports {
-		if here, ours := local(path); ours && family(here) != "" {
+		if here, isLocal := local(path); isLocal && family(here) != "" {
 			found = append(found, family(here))
 		}
 	}

@@ -64,7 +64,7 @@ func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // minimum is half of that. One request in 40 takes ten times its random duration.
 func load(t *testing.T, g *gate, clients, mean int) (stop func()) {
 	t.Helper()
-	ended := make(chan struct{})
+	done := make(chan struct{})
 	var all sync.WaitGroup
 	for range clients {
 		all.Go(func() {
@@ -72,7 +72,7 @@ func load(t *testing.T, g *gate, clients, mean int) (stop func()) {
 			defer client.CloseIdleConnections()
 			for {
 				select {
-				case <-ended:
+				case <-done:
 					return
 				default:
 				}
@@ -84,21 +84,21 @@ func load(t *testing.T, g *gate, clients, mean int) (stop func()) {
 			}
 		})
 	}
-	var once sync.Once
-	stop = func() { once.Do(func() { close(ended); all.Wait() }) }
+	var closeOnce sync.Once
+	stop = func() { closeOnce.Do(func() { close(done); all.Wait() }) }
 	t.Cleanup(stop)
 	return stop
 }
 
 // get returns the status of the response, or 0 after an error.
 func get(client *http.Client, url string) int {
-	answer, err := client.Get(url)
+	response, err := client.Get(url)
 	if err != nil {
 		return 0
 	}
-	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, answer.Body)
-	return answer.StatusCode
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
 }
 
 // burst sends n concurrent requests, and counts the statuses.
@@ -128,8 +128,8 @@ func probe(g *gate) {
 	}
 	request.Header.Set("User-Agent", "Knative-Activator-Probe")
 	request.Header.Set("K-Network-Probe", "queue")
-	answer, err := (&http.Client{Timeout: 300 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	response, err := (&http.Client{Timeout: 300 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
 	if err == nil {
-		_ = answer.Body.Close()
+		_ = response.Body.Close()
 	}
 }

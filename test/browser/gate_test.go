@@ -40,8 +40,8 @@ func launchGate(t *testing.T, o launch.Options) *gate {
 	return &gate{g, t, o}
 }
 
-// again starts a new gate on the same ports.
-func (g *gate) again() *gate {
+// restart starts a new gate on the same ports.
+func (g *gate) restart() *gate {
 	g.t.Helper()
 	o := g.options
 	for name, port := range g.Ports {

@@ -23,7 +23,7 @@ func TestThePageCanBeOperatedWithTheKeyboard(t *testing.T) {
 	stop := load(t, g, 2, 5)
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the page shows figures", in("ready")+` && Number(document.querySelector('#rate').textContent.replace(',', '')) > 0`, nil)
+	b.awaits("the page shows figures", isState("ready")+` && Number(document.querySelector('#rate').textContent.replace(',', '')) > 0`, nil)
 	i := 0
 	const listed = `[...document.querySelectorAll('#failures-body tr')].filter((r) => r.checkVisibility()).length`
 	b.awaits("errors are listed", listed+` === 10 && document.querySelector('#failures-all').textContent.startsWith('Show all')`, func() {

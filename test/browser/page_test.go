@@ -12,7 +12,7 @@ func TestThePageShowsLoadAReadinessChangeAndARejection(t *testing.T) {
 	stop := load(t, g, 9, 25)
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the page is live", in("ready"), nil)
+	b.awaits("the page is live", isState("ready"), nil)
 
 	b.awaits("figures of the load", `Number(document.querySelector('#in-flight').textContent) > 0 &&
 		Number(document.querySelector('#rate').textContent.replace(',', '')) > 20 &&
@@ -52,16 +52,16 @@ func TestThePageShowsLoadAReadinessChangeAndARejection(t *testing.T) {
 	if note := b.text("#failures-note"); !strings.Contains(note, "are listed") {
 		t.Errorf("of more than 40 rejections in a second, the note says %q", note)
 	}
-	b.awaits("a ready gate with failing requests is shown as a warning", in("ready")+` && document.querySelector('#state').dataset.level === 'warn' &&
-		`+says+`.startsWith('Ready: ') && `+says+`.endsWith(' failed in the last 10 s')`, func() { burst(g, "/broken", 2) })
+	b.awaits("a ready gate with failing requests is shown as a warning", isState("ready")+` && document.querySelector('#state').dataset.level === 'warn' &&
+		`+stateText+`.startsWith('Ready: ') && `+stateText+`.endsWith(' failed in the last 10 s')`, func() { burst(g, "/broken", 2) })
 	b.screenshot("ready-failing")
-	whole := evaluate[string](b, "document.documentElement.textContent")
+	pageText := evaluate[string](b, "document.documentElement.textContent")
 	for _, secret := range []string{"hidden", probeSecret} {
-		if strings.Contains(whole, secret) {
+		if strings.Contains(pageText, secret) {
 			t.Errorf("the page shows %q", secret)
 		}
 	}
-	if !strings.Contains(whole, "CONTAINER_CONCURRENCY") || !strings.Contains(whole, "•••") {
+	if !strings.Contains(pageText, "CONTAINER_CONCURRENCY") || !strings.Contains(pageText, "•••") {
 		t.Error("the configuration or its mask is missing")
 	}
 
@@ -196,7 +196,7 @@ func TestAPageWithoutRequestsSaysSo(t *testing.T) {
 	g := startGate(t, c.port, "SERVING_READINESS_PROBE=none")
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the page is live", in("ready"), nil)
+	b.awaits("the page is live", isState("ready"), nil)
 	for selector, want := range map[string]string{
 		"#in-flight": "0", "#queue": "0", "#rate": "0", "#p50": "–", "#p99": "–", "#limit": "no limit",
 		"#failures-note": "None since the start.", "#outcomes": "None has ended yet.",

@@ -25,7 +25,7 @@ func TestAPictureOfTheStatusPageIsMadeFromAMinuteOfTraffic(t *testing.T) {
 	b := openTab(t)
 	b.show(view{"picture", 1180, 800, "light"})
 	b.open(g.page() + "/")
-	b.awaits("the page is live", in("ready"), nil)
+	b.awaits("the page is live", isState("ready"), nil)
 	stop := load(t, g, 5, 60)
 	time.Sleep(10 * time.Second)
 	stop()

@@ -15,13 +15,13 @@ import (
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// in returns a JavaScript expression, which is true if the page shows the given state.
-func in(state string) string {
+// isState returns a JavaScript expression, which is true if the page shows the given state.
+func isState(state string) string {
 	return fmt.Sprintf(`document.querySelector('#state').dataset.state === %q`, state)
 }
 
-// says is JavaScript for the visible text of the state and its cause.
-const says = `['state-word', 'state-cause'].map((id) => document.getElementById(id))
+// stateText is JavaScript for the visible text of the state and its cause.
+const stateText = `['state-word', 'state-cause'].map((id) => document.getElementById(id))
 	.filter((e) => e.checkVisibility()).map((e) => e.textContent).join(': ')`
 
 // inAllViews takes a screenshot in each view. It checks that the state is visible without
@@ -65,7 +65,7 @@ func TestTheStatusPageShowsNoFiguresBeforeItIsConnected(t *testing.T) {
 	defer front.CloseClientConnections()
 	b := openTab(t)
 	b.open(front.URL + "/")
-	b.awaits("the page is connecting", in("connecting"), nil)
+	b.awaits("the page is connecting", isState("connecting"), nil)
 	for selector, want := range map[string]string{
 		"#state-word": "Connecting", "#in-flight": "–", "#queue": "–", "#p50": "–", "#failed": "–", "#containers": "Not known yet.",
 		"#failures-note": "Not known yet.", "#outcomes": "not known yet", "#readout": "",
@@ -76,7 +76,7 @@ func TestTheStatusPageShowsNoFiguresBeforeItIsConnected(t *testing.T) {
 	}
 	b.inAllViews("connecting")
 	close(pass)
-	b.awaits("the page is live", in("ready"), nil)
+	b.awaits("the page is live", isState("ready"), nil)
 }
 
 func TestAContainerThatDoesNotListenYetIsStarting(t *testing.T) {
@@ -84,7 +84,7 @@ func TestAContainerThatDoesNotListenYetIsStarting(t *testing.T) {
 	g := startGate(t, port, fmt.Sprintf(`SERVING_READINESS_PROBE={"tcpSocket":{"port":%d}}`, port), "UPSTREAM_WAIT=10m")
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the page shows a starting container", fmt.Sprintf(in("starting")+` && document.querySelector('#state-cause').textContent === 'user-container: connection refused (tcp 127.0.0.1:%d)'`, port), nil)
+	b.awaits("the page shows a starting container", fmt.Sprintf(isState("starting")+` && document.querySelector('#state-cause').textContent === 'user-container: connection refused (tcp 127.0.0.1:%d)'`, port), nil)
 	go burst(g, "/held", 3) // the requests end when the gate is killed
 	b.awaits("requests are queued", `document.querySelector('#in-flight').textContent === '3'`, nil)
 	b.inAllViews("starting")
@@ -98,10 +98,10 @@ func TestContainersThatAreNotReadyAreShownFirstWithTheirReasons(t *testing.T) {
 	proxy.open.Store(true)
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("both containers are ready", in("ready"), func() { probe(g) })
+	b.awaits("both containers are ready", isState("ready"), func() { probe(g) })
 	web.unready.Store(true)
 	proxy.server.Close()
-	b.awaits("both containers are down", in("not-ready")+` && `+says+` === 'Not ready: web: answered with status 503; proxy: connection refused'`, func() { probe(g) })
+	b.awaits("both containers are down", isState("not-ready")+` && `+stateText+` === 'Not ready: web: answered with status 503; proxy: connection refused'`, func() { probe(g) })
 	b.awaits("the state is announced", `document.querySelector('#announce').textContent.startsWith('Not ready: ')`, nil)
 	if got := evaluate[string](b, "document.title"); got != "✖ Not ready · web-00007-deployment-5d9c8" {
 		t.Errorf("the title is %q", got)
@@ -117,7 +117,7 @@ func TestTheStatusPageShowsAReadyGateAsReadyUnderLoad(t *testing.T) {
 	load(t, g, 9, 25)
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the page shows figures of some seconds", in("ready")+` && document.querySelector('#p50-unit').textContent === 'ms' &&
+	b.awaits("the page shows figures of some seconds", isState("ready")+` && document.querySelector('#p50-unit').textContent === 'ms' &&
 		/^for ([5-9]|\d\d) s$/.test(document.querySelector('#state-since').textContent)`, nil)
 	b.inAllViews("ready")
 }
@@ -128,7 +128,7 @@ func TestRejectionsInAnOverloadCountNeitherAsFailuresNorAsLatency(t *testing.T) 
 	load(t, g, 12, 60)
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the page shows an overload", in("overloaded")+` && /\d+ requests refused in the last 10 s/.test(document.querySelector('#state-cause').textContent) &&
+	b.awaits("the page shows an overload", isState("overloaded")+` && /\d+ requests refused in the last 10 s/.test(document.querySelector('#state-cause').textContent) &&
 		Number(document.querySelector('#refused').textContent.replace(',', '')) > 100`, nil)
 	b.awaits("the median is that of the served requests", `document.querySelector('#p50-unit').textContent === 'ms' && Number(document.querySelector('#p50').textContent) >= 30`, nil)
 	if got := b.text("#failed"); got != "0" {
@@ -145,7 +145,7 @@ func TestAnOpenPageShowsTheDrainUntilItsEndWithoutDelayingIt(t *testing.T) {
 	g := startGate(t, c.port, c.probe(), "DRAIN_QUIET_SECONDS=0")
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the page is live", in("ready"), nil)
+	b.awaits("the page is live", isState("ready"), nil)
 	stall, err := net.Dial("tcp", g.Addr("QUEUE_SERVING_PORT")) // an incomplete request keeps the drain from ending
 	if err != nil {
 		t.Fatal(err)
@@ -156,16 +156,16 @@ func TestAnOpenPageShowsTheDrainUntilItsEndWithoutDelayingIt(t *testing.T) {
 	}
 	b.awaits("a request is in flight", `document.querySelector('#in-flight').textContent === '1'`, nil)
 	g.drain()
-	b.awaits("the page says that the gate is draining", in("draining")+` && `+says+` === 'Draining: 1 request under way' &&
+	b.awaits("the page says that the gate is draining", isState("draining")+` && `+stateText+` === 'Draining: 1 request under way' &&
 		document.querySelector('#announce').textContent === 'Draining: 1 request under way.'`, nil)
 	b.inAllViews("draining")
 	_ = stall.Close()
-	b.awaits("the page says that the gate has exited", in("ended"), nil)
+	b.awaits("the page says that the gate has exited", isState("ended"), nil)
 	<-g.Exited
 	if code := g.Cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	b.awaits("the page keeps this state", in("ended")+` && /^since .*, [2-9] s ago$/.test(document.querySelector('#state-since').textContent)`, nil)
+	b.awaits("the page keeps this state", isState("ended")+` && /^since .*, [2-9] s ago$/.test(document.querySelector('#state-since').textContent)`, nil)
 	b.inAllViews("ended")
 }
 
@@ -176,22 +176,22 @@ func TestThePageShowsADeadGateAndReconnects(t *testing.T) {
 	b.open(g.page() + "/")
 	stop := load(t, g, 4, 5)
 	burst(g, "/broken", 3)
-	b.awaits("errors are listed", in("ready")+` && document.querySelector('#failures-note').textContent.startsWith('3 failed')`, nil)
+	b.awaits("errors are listed", isState("ready")+` && document.querySelector('#failures-note').textContent.startsWith('3 failed')`, nil)
 
 	// The connections of a stopped process stay open, so the page gets no error. It must
 	// notice that no more events arrive.
 	g.signal(syscall.SIGSTOP)
-	b.awaits("the page says that the gate does not respond", in("gone")+` && document.querySelector('#announce').textContent.startsWith('No answer: it was ready')`, nil)
+	b.awaits("the page says that the gate does not respond", isState("gone")+` && document.querySelector('#announce').textContent.startsWith('No answer: it was ready')`, nil)
 	g.signal(syscall.SIGCONT)
-	b.awaits("the gate responds again", in("ready")+` && document.querySelector('#announce').textContent.startsWith('Ready')`, nil)
+	b.awaits("the gate responds again", isState("ready")+` && document.querySelector('#announce').textContent.startsWith('Ready')`, nil)
 
 	g.Kill()
 	stop()
-	b.awaits("the page says that the gate is gone, and for how long", in("gone")+` &&
+	b.awaits("the page says that the gate is gone, and for how long", isState("gone")+` &&
 		/^since \d\d:\d\d:\d\d, [2-9] s ago$/.test(document.querySelector('#state-since').textContent)`, nil)
 	b.inAllViews("gone")
-	g.again()
-	b.awaits("the page is live again, with the figures of the new gate", in("ready")+` &&
+	g.restart()
+	b.awaits("the page is live again, with the figures of the new gate", isState("ready")+` &&
 		document.querySelector('#failures-note').textContent === 'None since the start.'`, nil)
 	// Refused connections are errors in the browser.
 	if got := b.complaints("network error: Failed to load resource"); len(got) > 0 {
@@ -203,15 +203,15 @@ func TestANinthPageReportsThatEightAreOpen(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, c.probe())
 	for range 8 {
-		answer, err := http.Get(g.page() + "/events")
+		response, err := http.Get(g.page() + "/events")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer answer.Body.Close()
+		defer response.Body.Close()
 	}
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the page says that eight are open", in("full")+` && document.querySelector('#state-note').textContent.startsWith('Eight pages are open already')`, nil)
+	b.awaits("the page says that eight are open", isState("full")+` && document.querySelector('#state-note').textContent.startsWith('Eight pages are open already')`, nil)
 }
 
 func TestTheTimeAxisOfTheStatusPageFitsItsData(t *testing.T) {
@@ -219,7 +219,7 @@ func TestTheTimeAxisOfTheStatusPageFitsItsData(t *testing.T) {
 	g := startGate(t, c.port, c.probe())
 	b := openTab(t)
 	b.open(g.page() + "/")
-	b.awaits("the first seconds", in("ready")+` && document.querySelector('#history-title').textContent === 'Last 15 s' &&
+	b.awaits("the first seconds", isState("ready")+` && document.querySelector('#history-title').textContent === 'Last 15 s' &&
 		[...document.querySelectorAll('#axis span')].map((e) => e.textContent).join() === '15 s,10 s,5 s,now' &&
 		document.querySelector('#cursor').min === '-14'`, nil)
 	got := evaluateAsync[[]string](b, `import('/state.js').then(({ axis, state }) => [0, 14, 15, 29, 30, 59, 60, 119, 120, 239, 240, 299, 3600]

@@ -155,7 +155,7 @@ func (b *tab) text(selector string) string {
 // evaluation it calls the last parameter, unless this is nil. If the expression is still
 // false after the duration failsafe, the test fails, and the message contains the first
 // parameter.
-func (b *tab) awaits(what, expression string, meanwhile func()) {
+func (b *tab) awaits(description, expression string, meanwhile func()) {
 	b.t.Helper()
 	for deadline := time.Now().Add(failsafe); ; time.Sleep(50 * time.Millisecond) {
 		if meanwhile != nil {
@@ -165,7 +165,7 @@ func (b *tab) awaits(what, expression string, meanwhile func()) {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("not within %v: %s\nproblems: %q\npage: %s", failsafe, what, b.complaints(""), evaluate[string](b, "document.body.innerText"))
+			b.t.Fatalf("not within %v: %s\nproblems: %q\npage: %s", failsafe, description, b.complaints(""), evaluate[string](b, "document.body.innerText"))
 		}
 	}
 }

@@ -28,7 +28,7 @@ const (
 // build builds the node, the images and the other files that the options require. It
 // writes the images to the given directory. The result is a list of assignments
 // "NAME=path", with which the inside stage finds all files.
-func build(to string, options Options) (variables []string, err error) {
+func build(dir string, options Options) (variables []string, err error) {
 	cache, err := cacheDirectory()
 	if err != nil {
 		return nil, err
@@ -41,12 +41,12 @@ func build(to string, options Options) (variables []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := buildImages(root, to)
+	images, err := buildImages(root, dir)
 	if err != nil {
 		return nil, err
 	}
 	if options.Knative {
-		serving, directories, err := buildServing(root, cache, to, options.Suites)
+		serving, directories, err := buildServing(root, cache, dir, options.Suites)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func build(to string, options Options) (variables []string, err error) {
 		variables = append(variables, adapter...)
 	}
 	if options.Definitions {
-		variable, err := copyDefinitions(to)
+		variable, err := copyDefinitions(dir)
 		if err != nil {
 			return nil, err
 		}
@@ -179,7 +179,7 @@ func digest(files ...string) (string, error) {
 
 // buildImages builds the images of the pods: gate and demo with make image, the others
 // from programs.
-func buildImages(root, to string) ([]string, error) {
+func buildImages(root, dir string) ([]string, error) {
 	repository := filepath.Join(root, "..", "..")
 	make := exec.Command("make", "--no-print-directory", "image")
 	make.Dir, make.Stderr = repository, os.Stderr
@@ -189,7 +189,7 @@ func buildImages(root, to string) ([]string, error) {
 	made := filepath.Join(repository, "bin", "image")
 	archives := []string{filepath.Join(made, "queue.tar"), filepath.Join(made, "demo.tar")}
 	for _, i := range []struct{ name, source string }{{pauseImage, "pause"}, {"registry.example/hungry:dev", "hungry"}} {
-		program := filepath.Join(to, i.source)
+		program := filepath.Join(dir, i.source)
 		if err := goBuild(root, program, "-s -w", "./"+i.source); err != nil {
 			return nil, err
 		}

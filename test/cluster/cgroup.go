@@ -60,7 +60,7 @@ func makeCgroups(name string) error {
 // process stays busy for some milliseconds.
 func removeCgroups(name string) {
 	for range 50 {
-		left := false
+		hasRemaining := false
 		for _, root := range cgroupRoots() {
 			var groups []string
 			filepath.WalkDir(filepath.Join(root, name), func(path string, e fs.DirEntry, err error) error {
@@ -70,10 +70,10 @@ func removeCgroups(name string) {
 				return nil
 			})
 			for i := len(groups) - 1; i >= 0; i-- {
-				left = os.Remove(groups[i]) != nil || left
+				hasRemaining = os.Remove(groups[i]) != nil || hasRemaining
 			}
 		}
-		if !left {
+		if !hasRemaining {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)

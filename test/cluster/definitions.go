@@ -30,18 +30,18 @@ func moduleDirectory(module string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("go mod download %s: %w: %s", module, err, out)
 	}
-	var where struct{ Dir string }
-	if err := json.Unmarshal(out, &where); err != nil {
+	var moduleInfo struct{ Dir string }
+	if err := json.Unmarshal(out, &moduleInfo); err != nil {
 		return "", err
 	}
-	return where.Dir, nil
+	return moduleInfo.Dir, nil
 }
 
 // copyDefinitions copies the definitions into a directory below the given one. It returns
 // an assignment "NAME=path", which tells the inside stage the path of the directory.
-func copyDefinitions(to string) (variable string, err error) {
-	to = filepath.Join(to, "definitions")
-	if err := os.MkdirAll(to, 0o755); err != nil {
+func copyDefinitions(dir string) (variable string, err error) {
+	dir = filepath.Join(dir, "definitions")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	for module, files := range definitions {
@@ -54,12 +54,12 @@ func copyDefinitions(to string) (variable string, err error) {
 			if err != nil {
 				return "", err
 			}
-			if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), content, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), content, 0o644); err != nil {
 				return "", err
 			}
 		}
 	}
-	return definitionsVariable + "=" + to, nil
+	return definitionsVariable + "=" + dir, nil
 }
 
 // InstallDefinitions installs the custom resource definitions of KEDA and of the
@@ -70,5 +70,5 @@ func InstallDefinitions(t *testing.T) {
 	// Without --server-side, kubectl would store the whole object in an annotation. Some
 	// definitions exceed the size limit of annotations.
 	Kubectl(t, "apply", "--server-side", "-f", directory)
-	Kubectl(t, "wait", "--for=condition=Established", fmt.Sprintf("--timeout=%v", Patience), "-f", directory)
+	Kubectl(t, "wait", "--for=condition=Established", fmt.Sprintf("--timeout=%v", WaitTimeout), "-f", directory)
 }

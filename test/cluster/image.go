@@ -19,7 +19,7 @@ type image struct {
 
 // write writes the image for containerd: a tar archive with one layer, a configuration
 // and a manifest.
-func (i image) write(to string) error {
+func (i image) write(path string) error {
 	program, err := os.ReadFile(i.program)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (i image) write(to string) error {
 	if err != nil {
 		return err
 	}
-	whole, err := archive([]file{
+	content, err := archive([]file{
 		{name: "manifest.json", mode: 0o644, content: manifest},
 		{name: "config.json", mode: 0o644, content: config},
 		{name: "layer.tar", mode: 0o644, content: layer},
@@ -56,7 +56,7 @@ func (i image) write(to string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(to, whole, 0o644); err != nil {
+	if err := os.WriteFile(path, content, 0o644); err != nil {
 		return fmt.Errorf("image %s: %w", i.name, err)
 	}
 	return nil

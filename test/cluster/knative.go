@@ -39,7 +39,7 @@ func InstallKnative(t *testing.T) {
 		Kubectl(t, "-n", systemNamespace, "set", "resources", "deployment", name, "--requests=cpu=10m,memory=20Mi")
 	}
 	for _, name := range []string{"controller", "webhook", "autoscaler", "activator"} {
-		Kubectl(t, "-n", systemNamespace, "rollout", "status", "deployment", name, fmt.Sprintf("--timeout=%v", Patience))
+		Kubectl(t, "-n", systemNamespace, "rollout", "status", "deployment", name, fmt.Sprintf("--timeout=%v", WaitTimeout))
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Patience limits each wait. It is far above the time that a busy machine needs.
-const Patience = 10 * time.Minute
+// WaitTimeout limits each wait. It is far above the time that a busy machine needs.
+const WaitTimeout = 10 * time.Minute
 
 // Kubectl runs kubectl, which must succeed, and returns its output.
 func Kubectl(t *testing.T, arguments ...string) string {
@@ -28,7 +28,7 @@ func Kubectl(t *testing.T, arguments ...string) string {
 // KubectlWith is Kubectl with input on stdin.
 func KubectlWith(t *testing.T, input string, arguments ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), WaitTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, "kubectl", arguments...)
 	var out, problems bytes.Buffer
@@ -90,14 +90,14 @@ func Pods(t *testing.T, namespace string) []corev1.Pod {
 // Eventually waits until check returns nil.
 func Eventually(t *testing.T, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(Patience)
+	deadline := time.Now().Add(WaitTimeout)
 	for {
 		err := check()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %v", Patience, err)
+			t.Fatalf("not within %v: %v", WaitTimeout, err)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}

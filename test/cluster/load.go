@@ -23,17 +23,17 @@ type Kind struct {
 }
 
 func (k Kind) String() string {
-	words := []string{"HTTP/1", "GET", "new connections"}
+	parts := []string{"HTTP/1", "GET", "new connections"}
 	if k.HTTP2 {
-		words[0] = "HTTP/2"
+		parts[0] = "HTTP/2"
 	}
 	if k.Post {
-		words[1] = "streamed POST"
+		parts[1] = "streamed POST"
 	}
 	if k.KeepAlive {
-		words[2] = "keep-alive"
+		parts[2] = "keep-alive"
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(parts, ", ")
 }
 
 // Kinds returns all kinds.
@@ -65,14 +65,14 @@ const pause = 10 * time.Millisecond
 // StartLoad starts two workers for each of the given kinds. They send requests to the
 // address. The Host field of the requests is the given host, or the address if the host
 // is "".
-func StartLoad(t *testing.T, address, host string, of ...Kind) *Load {
+func StartLoad(t *testing.T, address, host string, kinds ...Kind) *Load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Load{cancel: cancel, tallies: map[Kind]*tally{}}
-	for _, k := range of {
+	for _, k := range kinds {
 		l.tallies[k] = &tally{}
 	}
-	for _, k := range of {
+	for _, k := range kinds {
 		for range 2 {
 			l.workers.Go(func() { l.work(ctx, address, host, k) })
 		}
@@ -214,9 +214,9 @@ func overHTTP1(address, host string, k Kind) func() error {
 			}
 		}()
 		r.Close = !k.KeepAlive
-		ended := true
+		allDone := true
 		defer func() {
-			if ended {
+			if allDone {
 				conn.Close()
 				conn = nil
 			}
@@ -229,7 +229,7 @@ func overHTTP1(address, host string, k Kind) func() error {
 			return err
 		}
 		err = Check(response, want)
-		ended = err != nil || response.Close
+		allDone = err != nil || response.Close
 		return err
 	}
 }

@@ -71,13 +71,13 @@ func outside(options Options) (code int, err error) {
 	if err := init.Start(); err != nil {
 		return 0, fmt.Errorf("entering namespaces: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- init.Wait() }()
+	done := make(chan error, 1)
+	go func() { done <- init.Wait() }()
 	select {
-	case err = <-ended:
+	case err = <-done:
 	case s := <-interrupted:
 		init.Process.Kill()
-		<-ended
+		<-done
 		return 1, fmt.Errorf("ended by signal: %v", s)
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
@@ -91,10 +91,10 @@ func outside(options Options) (code int, err error) {
 // them. Without a value they run, except in CI if the cache does not have the node's
 // binary yet. The build of this binary takes more than ten minutes.
 func declined() string {
-	switch asked := os.Getenv("QUEUEGATE_CLUSTER"); {
-	case asked == "0":
+	switch setting := os.Getenv("QUEUEGATE_CLUSTER"); {
+	case setting == "0":
 		return "QUEUEGATE_CLUSTER=0"
-	case asked != "" || os.Getenv("CI") == "":
+	case setting != "" || os.Getenv("CI") == "":
 		return ""
 	}
 	if built, err := nodeIsBuilt(); err != nil || !built {
@@ -109,7 +109,7 @@ func missing(options Options) []string {
 	if os.Geteuid() != 0 {
 		list = append(list, "root is required")
 	}
-	type program struct{ command, of string }
+	type program struct{ command, pkg string }
 	needed := []program{
 		{"containerd", "containerd"}, {"ctr", "containerd"}, {"runc", "runc"},
 		{"iptables", "iptables"}, {"conntrack", "conntrack"}, {"ip", "iproute2"},
@@ -119,7 +119,7 @@ func missing(options Options) []string {
 	}
 	for _, c := range needed {
 		if _, err := exec.LookPath(c.command); err != nil {
-			list = append(list, fmt.Sprintf("no command %s (Debian: %s)", c.command, c.of))
+			list = append(list, fmt.Sprintf("no command %s (Debian: %s)", c.command, c.pkg))
 		}
 	}
 	if pluginDirectory() == "" {

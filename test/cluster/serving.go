@@ -40,7 +40,7 @@ var servingSuites = []string{
 
 // buildServing builds Knative Serving from its Go module, and caches the result until the
 // module changes. It returns the images, and the variables for the inside stage.
-func buildServing(root, cache, to string, suites bool) (images, variables []string, err error) {
+func buildServing(root, cache, dir string, suites bool) (images, variables []string, err error) {
 	module := filepath.Join(root, "serving")
 	key, err := digest(filepath.Join(module, "go.mod"), filepath.Join(module, "go.sum"))
 	if err != nil {
@@ -69,7 +69,7 @@ func buildServing(root, cache, to string, suites bool) (images, variables []stri
 				return nil, nil, err
 			}
 		}
-		archive := filepath.Join(to, "knative-"+name+".tar")
+		archive := filepath.Join(dir, "knative-"+name+".tar")
 		i := image{name: KnativeRegistry + "/" + name + ":" + KnativeTag, program: program, path: "/ko-app/" + name}
 		if err := i.write(archive); err != nil {
 			return nil, nil, err

@@ -113,7 +113,7 @@ func (s *starter) runtime() error {
 }
 
 func (s *starter) images() error {
-	if err := s.until("containerd", func() error { return s.ctr("version") }); err != nil {
+	if err := s.repeat("containerd", func() error { return s.ctr("version") }); err != nil {
 		return err
 	}
 	for _, archive := range strings.Split(os.Getenv(imagesVariable), ":") {
@@ -150,7 +150,7 @@ func (s *starter) controlPlane() error {
 		"--profiling=false"); err != nil {
 		return err
 	}
-	if err := s.until("the API server", s.api("/readyz")); err != nil {
+	if err := s.repeat("the API server", s.api("/readyz")); err != nil {
 		return err
 	}
 	if err := s.launch("kube-controller-manager", s.node, "kube-controller-manager", "--kubeconfig="+s.kubeconfig,
@@ -189,7 +189,7 @@ func (s *starter) services() error {
 }
 
 func (s *starter) ready() error {
-	return s.until("the node", func() error {
+	return s.repeat("the node", func() error {
 		out, err := exec.Command("kubectl", "get", "node", nodeName, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`).CombinedOutput()
 		if err != nil || string(out) != "True" {
 			return fmt.Errorf("not ready: %s", bytes.TrimSpace(out))
@@ -250,8 +250,8 @@ func (s *starter) launch(name, program string, arguments ...string) error {
 	}
 	go func() {
 		err := part.Wait()
-		whole, _ := os.ReadFile(log)
-		fmt.Fprintf(os.Stderr, "cluster: %s ended: %v\n%s\n", name, err, whole[max(0, len(whole)-4000):])
+		content, _ := os.ReadFile(log)
+		fmt.Fprintf(os.Stderr, "cluster: %s ended: %v\n%s\n", name, err, content[max(0, len(content)-4000):])
 		os.Exit(1)
 	}()
 	return nil
@@ -290,8 +290,8 @@ func (s *starter) api(path string) func() error {
 	}
 }
 
-// until repeats try until it succeeds.
-func (s *starter) until(what string, try func() error) error {
+// repeat repeats try until it succeeds.
+func (s *starter) repeat(description string, try func() error) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
 		err := try()
@@ -299,7 +299,7 @@ func (s *starter) until(what string, try func() error) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s was not there within %v: %w", what, startTimeout, err)
+			return fmt.Errorf("%s was not there within %v: %w", description, startTimeout, err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -31,16 +31,16 @@ func (o outcome) setting(t *testing.T, period int32) string {
 }
 
 // hasCause reports whether word is an expected cause.
-func (o outcome) hasCause(word string) bool {
-	return slices.Contains(strings.Split(o.cause, "|"), word)
+func (o outcome) hasCause(cause string) bool {
+	return slices.Contains(strings.Split(o.cause, "|"), cause)
 }
 
 // events returns the allowed texts of the event that the kubelet writes if the rewritten
 // probe fails. There is one text for each possible cause.
 func (o outcome) events() (texts []string) {
-	for word := range strings.SplitSeq(o.cause, "|") {
+	for cause := range strings.SplitSeq(o.cause, "|") {
 		code := "502"
-		switch kind, rest, _ := strings.Cut(word, " "); kind {
+		switch kind, rest, _ := strings.Cut(cause, " "); kind {
 		case "status":
 			code = rest
 		case "timeout":

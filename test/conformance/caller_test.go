@@ -25,14 +25,14 @@ const (
 	tcpProbeOfAny = `SERVING_READINESS_PROBE={"tcpSocket":{"port":%d},"successThreshold":1}`
 )
 
-// heard sends a probe with the kubelet's code. It fails the test unless the kubelet makes
+// checkKubelet sends a probe with the kubelet's code. It fails the test unless the kubelet makes
 // the wanted decision with the wanted message. The failure's message starts with the text
-// in the parameter what.
-func heard(t *testing.T, what string, handler v1.ProbeHandler, wantReady bool, wantMessage string) {
+// in the parameter description.
+func checkKubelet(t *testing.T, description string, handler v1.ProbeHandler, wantReady bool, wantMessage string) {
 	t.Helper()
 	ready, message := askKubelet(t, handler, testTimeout)
 	if ready != wantReady || message != wantMessage {
-		t.Errorf("%s: the kubelet decides ready=%v with %q, want ready=%v with %q", what, ready, message, wantReady, wantMessage)
+		t.Errorf("%s: the kubelet decides ready=%v with %q, want ready=%v with %q", description, ready, message, wantReady, wantMessage)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestTheKubeletSeesTheContainerBecomeReadyStopAndRestart(t *testing.T) {
 	becomes(true, "queue")
 	_ = l.Close()
 	becomes(false, unavailable)
-	l, err := net.Listen("tcp", at(port))
+	l, err := net.Listen("tcp", podAddress(port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,10 +76,10 @@ func TestKubeletWithItsDefaultTimeoutGetsAStatusWhileTheContainerIsDown(t *testi
 
 func TestTheKubeletsProbeNeedsKnativesHeader(t *testing.T) {
 	g := startGate(t, launch.FreePort(t))
-	heard(t, "without the header", get(g.port, "/"), false, badRequest)
-	heard(t, "with another value", get(g.port, "/", v1.HTTPHeader{Name: "K-Network-Probe", Value: "probe"}), false, badRequest)
+	checkKubelet(t, "without the header", get(g.port, "/"), false, badRequest)
+	checkKubelet(t, "with another value", get(g.port, "/", v1.HTTPHeader{Name: "K-Network-Probe", Value: "probe"}), false, badRequest)
 	for _, path := range []string{"", "/", "/healthz", "/any/where?x=1"} {
-		heard(t, "with path "+path, get(g.port, path, v1.HTTPHeader{Name: "k-network-probe", Value: "queue"},
+		checkKubelet(t, "with path "+path, get(g.port, path, v1.HTTPHeader{Name: "k-network-probe", Value: "queue"},
 			v1.HTTPHeader{Name: "Host", Value: "service.example"}), true, "queue")
 	}
 }
@@ -87,12 +87,12 @@ func TestTheKubeletsProbeNeedsKnativesHeader(t *testing.T) {
 func TestTheKubeletSeesTheGateAliveInEveryStateOfTheContainer(t *testing.T) {
 	port := launch.FreePort(t)
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port), "DRAIN_QUIET_SECONDS=60")
-	heard(t, "alive", get(g.admin, "/health/alive"), true, "Service is alive")
-	heard(t, "ready", get(g.admin, "/health/ready"), false, unavailable)
-	heard(t, "healthz", get(g.admin, "/healthz"), false, unavailable)
-	heard(t, "TCP", tcp(g.port), true, "")
+	checkKubelet(t, "alive", get(g.admin, "/health/alive"), true, "Service is alive")
+	checkKubelet(t, "ready", get(g.admin, "/health/ready"), false, unavailable)
+	checkKubelet(t, "healthz", get(g.admin, "/healthz"), false, unavailable)
+	checkKubelet(t, "TCP", tcp(g.port), true, "")
 
-	l, err := net.Listen("tcp", at(port))
+	l, err := net.Listen("tcp", podAddress(port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,15 +101,15 @@ func TestTheKubeletSeesTheGateAliveInEveryStateOfTheContainer(t *testing.T) {
 		ready, message := askKubelet(t, get(g.admin, "/health/ready"), testTimeout)
 		return ready && message == "Service is ready"
 	})
-	heard(t, "healthz", get(g.admin, "/healthz"), true, "Service is ready")
+	checkKubelet(t, "healthz", get(g.admin, "/healthz"), true, "Service is ready")
 
 	g.drain()
 	eventually(t, "not ready once the drain has begun", func() bool {
 		ready, message := askKubelet(t, get(g.admin, "/health/ready"), testTimeout)
 		return !ready && message == unavailable
 	})
-	heard(t, "alive", get(g.admin, "/health/alive"), true, "Service is alive")
-	heard(t, "TCP", tcp(g.port), true, "")
+	checkKubelet(t, "alive", get(g.admin, "/health/alive"), true, "Service is alive")
+	checkKubelet(t, "TCP", tcp(g.port), true, "")
 }
 
 func TestTheKubeletSeesADrainImmediatelyWhileRequestsAreServed(t *testing.T) {
@@ -143,7 +143,7 @@ func TestTheKubeletSeesADrainImmediatelyWhileRequestsAreServed(t *testing.T) {
 		ready, message := askKubelet(t, queueProbe(g.port), testTimeout)
 		return !ready && message == unavailable
 	})
-	heard(t, "without the header", get(g.port, "/"), false, unavailable)
+	checkKubelet(t, "without the header", get(g.port, "/"), false, unavailable)
 	finish()
 	if got := <-served; !strings.Contains(got, "served") {
 		t.Errorf("the request in flight got %q", got)

@@ -108,8 +108,8 @@ func installed(t *testing.T, names ...string) string {
 	return ""
 }
 
-// said returns the output of a program.
-func said(t *testing.T, name string, args ...string) string {
+// outputOf returns the output of a program.
+func outputOf(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*testTimeout)
 	defer cancel()
@@ -117,11 +117,11 @@ func said(t *testing.T, name string, args ...string) string {
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if err != nil {
-		var why string
+		var reason string
 		if e, ok := err.(*exec.ExitError); ok {
-			why = string(e.Stderr)
+			reason = string(e.Stderr)
 		}
-		t.Fatalf("%s %q: %v\n%s%s", name, args, err, out, why)
+		t.Fatalf("%s %q: %v\n%s%s", name, args, err, out, reason)
 	}
 	return string(out)
 }
@@ -139,12 +139,12 @@ func gatesOf(t *testing.T, h http.Handler) map[string]*gate {
 func TestANodeClientGetsTheSameFromTheGateAsFromTheContainer(t *testing.T) {
 	node := installed(t, "node", "nodejs")
 	h := shop()
-	want := said(t, node, "clients/http2.mjs", fmt.Sprintf("http://%s", at(serveHTTP2(t, h))))
+	want := outputOf(t, node, "clients/http2.mjs", fmt.Sprintf("http://%s", podAddress(serveHTTP2(t, h))))
 	if !strings.Contains(want, `{"name":"large down","interim":[],"status":200`) || !strings.Contains(want, `"name":"early","status":413`) {
 		t.Fatalf("with the container alone:\n%s", want)
 	}
 	for name, g := range gatesOf(t, h) {
-		if got := said(t, node, "clients/http2.mjs", "http://"+g.address()); got != want {
+		if got := outputOf(t, node, "clients/http2.mjs", "http://"+g.address()); got != want {
 			t.Errorf("%s:\n%s, want\n%s", name, got, want)
 		}
 	}
@@ -172,12 +172,12 @@ func TestGRPCClientsPrintTheSameForTheGateAsForTheContainer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			command := client(t)
 			c := serveService(t, &service{})
-			want := said(t, command[0], append(command[1:], at(c.port))...)
+			want := outputOf(t, command[0], append(command[1:], podAddress(c.port))...)
 			if !strings.Contains(want, "streaming") || !strings.Contains(want, "many") {
 				t.Fatalf("with the container alone:\n%s", want)
 			}
 			g := startGate(t, c.port)
-			if got := said(t, command[0], append(command[1:], g.address())...); got != want {
+			if got := outputOf(t, command[0], append(command[1:], g.address())...); got != want {
 				t.Errorf("%s, want\n%s", got, want)
 			}
 		})
@@ -186,7 +186,7 @@ func TestGRPCClientsPrintTheSameForTheGateAsForTheContainer(t *testing.T) {
 
 func TestCurlGetsTheSameOverHTTP2AsOverHTTP1(t *testing.T) {
 	curl := installed(t, "curl")
-	if !strings.Contains(said(t, curl, "--version"), "HTTP2") {
+	if !strings.Contains(outputOf(t, curl, "--version"), "HTTP2") {
 		t.Skip("the installed curl lacks HTTP/2")
 	}
 	upload := filepath.Join(t.TempDir(), "upload")
@@ -212,7 +212,7 @@ func TestCurlGetsTheSameOverHTTP2AsOverHTTP1(t *testing.T) {
 			path := len(args) - 1
 			ask := func(version ...string) string {
 				all := append([]string{"-sS", "--max-time", "20", "-w", "%{http_code} %{size_download}\n"}, version...)
-				return said(t, curl, append(append(all, args[:path]...), g.url(args[path]))...)
+				return outputOf(t, curl, append(append(all, args[:path]...), g.url(args[path]))...)
 			}
 			two, one := ask("--http2-prior-knowledge"), ask("--http1.1")
 			if two != one || !strings.ContainsAny(one, "24") {
@@ -229,20 +229,20 @@ func TestH2loadAndNghttpAreServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, g := range gatesOf(t, shop()) {
-		if got := said(t, h2load, "-n", "2000", "-c", "8", "-m", "32", g.url("/hello")); !strings.Contains(got, "2000 succeeded, 0 failed, 0 errored") {
+		if got := outputOf(t, h2load, "-n", "2000", "-c", "8", "-m", "32", g.url("/hello")); !strings.Contains(got, "2000 succeeded, 0 failed, 0 errored") {
 			t.Errorf("%s: %s", name, got)
 		}
-		if got := said(t, h2load, "-n", "100", "-c", "4", "-m", "5", "-d", upload, g.url("/echo")); !strings.Contains(got, "100 succeeded, 0 failed, 0 errored") {
+		if got := outputOf(t, h2load, "-n", "100", "-c", "4", "-m", "5", "-d", upload, g.url("/echo")); !strings.Contains(got, "100 succeeded, 0 failed, 0 errored") {
 			t.Errorf("%s: %s", name, got)
 		}
-		if got := said(t, nghttp, g.url("/hello")); got != "hello\n" {
+		if got := outputOf(t, nghttp, g.url("/hello")); got != "hello\n" {
 			t.Errorf("%s: nghttp got %q", name, got)
 		}
 		want := fmt.Sprintf("%d %x\n", 2_100_000, sha256.Sum256([]byte(strings.Repeat("nghttp ", 300_000))))
-		if got := said(t, nghttp, "-d", upload, g.url("/echo")); got != want {
+		if got := outputOf(t, nghttp, "-d", upload, g.url("/echo")); got != want {
 			t.Errorf("%s: nghttp got %q, want %q", name, got, want)
 		}
-		if got := said(t, nghttp, "-d", upload, "--trailer", "x-sum: 1", "-p", "8", "-w", "15", g.url("/echo")); got != want {
+		if got := outputOf(t, nghttp, "-d", upload, "--trailer", "x-sum: 1", "-p", "8", "-w", "15", g.url("/echo")); got != want {
 			t.Errorf("%s: nghttp with trailers got %q, want %q", name, got, want)
 		}
 	}
@@ -259,9 +259,9 @@ func TestChromiumIsServedOverTLS(t *testing.T) {
 		report <- string(text)
 	})
 	startGate(t, serve(t, mux), fmt.Sprintf("QUEUE_SERVING_TLS_PORT=%d", secure), "CERT_DIR="+testCertificate(t))
-	eventually(t, "the TLS port", func() bool { return launch.Accepts(at(secure)) })
+	eventually(t, "the TLS port", func() bool { return launch.Accepts(podAddress(secure)) })
 	browser := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--ignore-certificate-errors",
-		"--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), "https://"+at(secure)+"/page")
+		"--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), "https://"+podAddress(secure)+"/page")
 	if err := browser.Start(); err != nil {
 		t.Fatal(err)
 	}

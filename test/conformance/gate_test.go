@@ -59,10 +59,10 @@ func (g *gate) drain() {
 	}
 }
 
-func (g *gate) address() string { return at(g.port) }
+func (g *gate) address() string { return podAddress(g.port) }
 
-// at returns the address of a port of the pod.
-func at(port int) string { return net.JoinHostPort(podIP, strconv.Itoa(port)) }
+// podAddress returns the address of a port of the pod.
+func podAddress(port int) string { return net.JoinHostPort(podIP, strconv.Itoa(port)) }
 
 func (g *gate) url(path string) string { return "http://" + g.address() + path }
 
@@ -94,8 +94,8 @@ func (g *gate) reason() string {
 	return cause
 }
 
-// eventually polls until holds returns true.
-func eventually(t *testing.T, what string, holds func() bool) {
+// eventually polls until condition returns true.
+func eventually(t *testing.T, description string, condition func() bool) {
 	t.Helper()
-	testkit.Until(t, what, holds)
+	testkit.Until(t, description, condition)
 }

@@ -25,10 +25,10 @@ type attacker struct {
 	t    *testing.T
 	conn net.Conn
 	*http2.Framer
-	head   bytes.Buffer
-	encode *hpack.Encoder
-	ended  chan struct{} // closed when the gate has sent GOAWAY or closed the connection
-	code   http2.ErrCode // code of the gate's GOAWAY, if any
+	head       bytes.Buffer
+	encode     *hpack.Encoder
+	terminated chan struct{} // closed when the gate has sent GOAWAY or closed the connection
+	code       http2.ErrCode // code of the gate's GOAWAY, if any
 }
 
 // attack opens a connection. A deaf attacker never reads.
@@ -39,7 +39,7 @@ func attack(t *testing.T, g *gate, deaf bool) *attacker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	a := &attacker{t: t, conn: conn, Framer: http2.NewFramer(conn, conn), ended: make(chan struct{})}
+	a := &attacker{t: t, conn: conn, Framer: http2.NewFramer(conn, conn), terminated: make(chan struct{})}
 	a.encode = hpack.NewEncoder(&a.head)
 	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func attack(t *testing.T, g *gate, deaf bool) *attacker {
 }
 
 func (a *attacker) read() {
-	defer close(a.ended)
+	defer close(a.terminated)
 	for {
 		frame, err := a.ReadFrame()
 		if err != nil {
@@ -79,10 +79,10 @@ func (a *attacker) open(id uint32) error {
 
 // An attack ends when the gate has closed the connection, or when all frames are sent.
 var attacks = []struct {
-	name  string
-	deaf  bool
-	ended bool // the gate must close the connection; otherwise it must tolerate the attack
-	run   func(a *attacker) error
+	name      string
+	deaf      bool
+	mustClose bool // the gate must close the connection; otherwise it must tolerate the attack
+	run       func(a *attacker) error
 }{
 	{"rapid reset of 100,000 streams", false, true, func(a *attacker) error {
 		for i := range uint32(100_000) {
@@ -180,17 +180,17 @@ func TestAnAbusiveConnectionIsBoundedAndOtherConnectionsAreServed(t *testing.T) 
 			slices.Sort(quiet)
 			before := residentBytes(t, g)
 
-			said := make(chan error, 1)
+			result := make(chan error, 1)
 			a := attack(t, g, c.deaf)
-			go func() { said <- c.run(a) }()
+			go func() { result <- c.run(a) }()
 			most, waits := before, []time.Duration{}
 			var err error
 			meanwhile := 0
 			for under := true; under || len(waits) < enoughCalls; {
 				select {
-				case err = <-said:
-					under, said = false, nil
-				case <-a.ended:
+				case err = <-result:
+					under, result = false, nil
+				case <-a.terminated:
 					under = false
 				default:
 				}
@@ -204,13 +204,13 @@ func TestAnAbusiveConnectionIsBoundedAndOtherConnectionsAreServed(t *testing.T) 
 				waits = append(waits, time.Since(at))
 				most = max(most, residentBytes(t, g))
 			}
-			ended := err != nil
-			if c.ended && !c.deaf {
-				receiveIn(t, "the end of the connection", a.ended)
-				ended = true
+			isClosed := err != nil
+			if c.mustClose && !c.deaf {
+				receiveIn(t, "the end of the connection", a.terminated)
+				isClosed = true
 			}
-			if ended != c.ended {
-				t.Errorf("the gate ended the connection: %v (%v)", ended, err)
+			if isClosed != c.mustClose {
+				t.Errorf("the gate ended the connection: %v (%v)", isClosed, err)
 			}
 			slices.Sort(waits)
 			t.Logf("%v; %d innocent calls, %d of them during the attack: p50 %v, p99 %v, longest %v (p50 %v, p99 %v before); grew by %d KiB",

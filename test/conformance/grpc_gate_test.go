@@ -38,7 +38,7 @@ func (g *gate) ready() bool {
 // listenAt serves s on this port.
 func listenAt(t *testing.T, port int, s *grpc.Server) {
 	t.Helper()
-	ln, err := net.Listen("tcp", at(port))
+	ln, err := net.Listen("tcp", podAddress(port))
 	if err != nil {
 		t.Fatal(err)
 	}

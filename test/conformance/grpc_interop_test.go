@@ -26,16 +26,16 @@ func TestGRPCInteropSuitePassesThroughTheGate(t *testing.T) {
 	client, server := judge(t, "google.golang.org/grpc/interop/client"), judge(t, "google.golang.org/grpc/interop/server")
 	port := launch.FreePort(t)
 	run(t, server, "--port", strconv.Itoa(port))
-	eventually(t, "the interop server listens", func() bool { return launch.Accepts(at(port)) })
+	eventually(t, "the interop server listens", func() bool { return launch.Accepts(podAddress(port)) })
 	secure := launch.FreePort(t)
 	g := startGate(t, port, "CERT_DIR="+testCertificate(t), "QUEUE_SERVING_TLS_PORT="+strconv.Itoa(secure))
-	eventually(t, "the TLS port listens", func() bool { return launch.Accepts(at(secure)) })
-	for way, args := range map[string][]string{
+	eventually(t, "the TLS port listens", func() bool { return launch.Accepts(podAddress(secure)) })
+	for transport, args := range map[string][]string{
 		"h2c": {"--server_port", strconv.Itoa(g.port)},
 		"TLS": {"--server_port", strconv.Itoa(secure), "--use_tls", "--use_test_ca", "--ca_file", testdata.Path("ca.pem"), "--server_host_override", "foo.test.google.fr"},
 	} {
 		for _, name := range interopCases {
-			t.Run(way+" "+name, func(t *testing.T) {
+			t.Run(transport+" "+name, func(t *testing.T) {
 				text, err := exec.Command(client, append(args, "--server_host", podIP, "--test_case", name,
 					"--soak_iterations", "100", "--soak_max_failures", "0", "--soak_per_iteration_max_acceptable_latency_ms", "10000")...).CombinedOutput()
 				if err != nil {

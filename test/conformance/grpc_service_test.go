@@ -87,7 +87,7 @@ func (k keeping) Accept() (net.Conn, error) {
 
 func serveService(t *testing.T, s *service) *grpcContainer {
 	t.Helper()
-	ln, err := net.Listen("tcp", at(0))
+	ln, err := net.Listen("tcp", podAddress(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,12 +124,12 @@ func wantCode(t *testing.T, err error, code codes.Code, message string) {
 	}
 }
 
-func receiveIn[T any](t *testing.T, what string, c <-chan T) (v T) {
+func receiveIn[T any](t *testing.T, description string, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
 	case <-time.After(testTimeout):
-		t.Fatalf("timed out waiting for %s", what)
+		t.Fatalf("timed out waiting for %s", description)
 	}
 	return v
 }

@@ -59,10 +59,10 @@ func TestRejectionsReachAGRPCClientAsItsStatus(t *testing.T) {
 		_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
 		wantCode(t, err, codes.Unavailable, "user container is not listening")
 	})
-	for _, clock := range []string{"REVISION_TIMEOUT_SECONDS=1", "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1", "REVISION_IDLE_TIMEOUT_SECONDS=1"} {
-		t.Run(clock, func(t *testing.T) {
+	for _, timeout := range []string{"REVISION_TIMEOUT_SECONDS=1", "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1", "REVISION_IDLE_TIMEOUT_SECONDS=1"} {
+		t.Run(timeout, func(t *testing.T) {
 			t.Parallel()
-			g := startGate(t, serveService(t, hangs(make(chan struct{}, 10))).port, clock)
+			g := startGate(t, serveService(t, hangs(make(chan struct{}, 10))).port, timeout)
 			_, err := stub(t, g).UnaryCall(testContext(t), &testpb.SimpleRequest{})
 			wantCode(t, err, codes.DeadlineExceeded, "request timeout")
 		})
@@ -102,10 +102,10 @@ func TestAGRPCClientGetsAGRPCStatusForAnUpstreamFailure(t *testing.T) {
 		_, err := s.Recv()
 		wantCode(t, err, codes.Internal, "upstream broke off")
 	})
-	for _, clock := range []string{"REVISION_TIMEOUT_SECONDS=1", "REVISION_IDLE_TIMEOUT_SECONDS=1"} {
-		t.Run(clock+" in the middle of a stream", func(t *testing.T) {
+	for _, timeout := range []string{"REVISION_TIMEOUT_SECONDS=1", "REVISION_IDLE_TIMEOUT_SECONDS=1"} {
+		t.Run(timeout+" in the middle of a stream", func(t *testing.T) {
 			t.Parallel()
-			g := startGate(t, serveService(t, hangs(make(chan struct{}, 10))).port, clock)
+			g := startGate(t, serveService(t, hangs(make(chan struct{}, 10))).port, timeout)
 			s := begin(t, testContext(t), g)
 			_, err := s.Recv()
 			wantCode(t, err, codes.DeadlineExceeded, "request timeout")
@@ -145,11 +145,11 @@ func begin(t *testing.T, ctx context.Context, g *gate) grpc.BidiStreamingClient[
 
 func TestACancelledCallIsCancelledAtTheContainerImmediately(t *testing.T) {
 	t.Parallel()
-	arrived, ended := make(chan struct{}, 1), make(chan time.Time, 1)
+	arrived, endTime := make(chan struct{}, 1), make(chan time.Time, 1)
 	c := serveService(t, &service{unary: func(ctx context.Context) error {
 		arrived <- struct{}{}
 		<-ctx.Done()
-		ended <- time.Now()
+		endTime <- time.Now()
 		return ctx.Err()
 	}})
 	g := startGate(t, c.port)
@@ -165,7 +165,7 @@ func TestACancelledCallIsCancelledAtTheContainerImmediately(t *testing.T) {
 		receiveIn(t, "the call", arrived)
 		at := time.Now()
 		cancel()
-		best = min(best, receiveIn(t, "the cancellation at the container", ended).Sub(at))
+		best = min(best, receiveIn(t, "the cancellation at the container", endTime).Sub(at))
 		wantCode(t, receiveIn(t, "the end of the call", failed), codes.Canceled, "")
 	}
 	if best > 10*time.Millisecond {
@@ -175,14 +175,14 @@ func TestACancelledCallIsCancelledAtTheContainerImmediately(t *testing.T) {
 
 func TestADeadlineReachesTheContainer(t *testing.T) {
 	t.Parallel()
-	left := make(chan time.Duration, 1)
+	remaining := make(chan time.Duration, 1)
 	c := serveService(t, &service{unary: func(ctx context.Context) error {
 		deadline, ok := ctx.Deadline()
 		if !ok {
-			left <- 0
+			remaining <- 0
 			return nil
 		}
-		left <- time.Until(deadline)
+		remaining <- time.Until(deadline)
 		<-ctx.Done()
 		return ctx.Err()
 	}})
@@ -191,7 +191,7 @@ func TestADeadlineReachesTheContainer(t *testing.T) {
 	defer cancel()
 	_, err := stub(t, g).UnaryCall(ctx, &testpb.SimpleRequest{})
 	wantCode(t, err, codes.DeadlineExceeded, "")
-	if got := <-left; got <= 0 || got > time.Second {
+	if got := <-remaining; got <= 0 || got > time.Second {
 		t.Errorf("the container had %v left, want up to 1s", got)
 	}
 }

@@ -38,10 +38,10 @@ func TestH2specFindsNoFaultsBeyondThoseOfGosServer(t *testing.T) {
 	port := serveQuietly(t)
 	g := startGate(t, port)
 	var alone, gated map[string]bool
-	var both sync.WaitGroup
-	both.Go(func() { alone = h2spec(t, binary, port) })
-	both.Go(func() { gated = h2spec(t, binary, g.port) })
-	both.Wait()
+	var runs sync.WaitGroup
+	runs.Go(func() { alone = h2spec(t, binary, port) })
+	runs.Go(func() { gated = h2spec(t, binary, g.port) })
+	runs.Wait()
 	if t.Failed() {
 		return
 	}
@@ -59,7 +59,7 @@ func TestH2specFindsNoFaultsBeyondThoseOfGosServer(t *testing.T) {
 // serveQuietly runs Go's HTTP/2 server without a log of client errors.
 func serveQuietly(t *testing.T) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", at(0))
+	ln, err := net.Listen("tcp", podAddress(0))
 	if err != nil {
 		t.Fatal(err)
 	}

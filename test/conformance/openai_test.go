@@ -34,14 +34,14 @@ func TestOpenAIClientsReadTheSameFromAPromisedStreamAsFromTheContainer(t *testin
 		t.Skip("openai or eventsource-parser is not installed: npm install --prefix test/conformance/clients, or NODE_PATH")
 	}
 	c := serve(t, http.HandlerFunc(slowModel))
-	want := said(t, node, "clients/openai.mjs", "http://"+at(c))
+	want := outputOf(t, node, "clients/openai.mjs", "http://"+podAddress(c))
 	if !strings.Contains(want, "🙂") || !strings.Contains(want, `"status":200`) {
 		t.Fatalf("of the container alone:\n%s", want)
 	}
 	want += `{"name":"failing","text":"","error":"APIError","code":"not-event-stream","type":"queuegate","message":"upstream did not respond with an event stream: status 404"}` + "\n" +
 		`{"name":"comments","any":true}` + "\n"
 	g := startGate(t, c, "WAIT_KEEPALIVE=100ms")
-	if got := said(t, node, "clients/openai.mjs", "http://"+g.address(), "failing"); got != want {
+	if got := outputOf(t, node, "clients/openai.mjs", "http://"+g.address(), "failing"); got != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
 }

@@ -68,12 +68,12 @@ func reportIn(t *testing.T, md metadata.MD) *orcadata.OrcaLoadReport {
 func TestGRPCCallsGetOneLoadReportInTheirTrailers(t *testing.T) {
 	t.Parallel()
 	port := reporting(t)
-	for setting, want := range map[string]struct{ unasked, asked bool }{
+	for setting, want := range map[string]struct{ unrequested, requested bool }{
 		"off": {false, false}, "request": {false, true}, "always": {true, true},
 	} {
 		client := stub(t, startGate(t, port, "CONTAINER_CONCURRENCY=4", "LOAD_REPORTS="+setting))
 		for range 3 {
-			for asks, merged := range map[bool]bool{false: want.unasked, true: want.asked} {
+			for asks, merged := range map[bool]bool{false: want.unrequested, true: want.requested} {
 				ctx := testContext(t)
 				if asks {
 					ctx = metadata.AppendToOutgoingContext(ctx, "endpoint-load-metrics-format", "BIN")
@@ -372,7 +372,7 @@ func decoded(t *testing.T, value string) string {
 // scrape returns a series without labels.
 func (g *gate) scrape(t *testing.T, name string) string {
 	t.Helper()
-	res, err := http.Get("http://" + at(g.Ports["METRICS_PORT"]) + "/metrics")
+	res, err := http.Get("http://" + podAddress(g.Ports["METRICS_PORT"]) + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func outcomes(t *testing.T) []outcome {
 	secure := serveTLS(t, application(0, 0))
 	app := serve(t, application(serve(t, application(0, 0)), secure))
 	http2 := serveHTTP2(t, application(0, 0))
-	refused := launch.FreePort(t)
+	closedPort := launch.FreePort(t)
 
 	path := func(p string, headers ...v1.HTTPHeader) v1.ProbeHandler { return get(app, p, headers...) }
 	raw := func(port int) v1.ProbeHandler { return get(port, "/") }
@@ -102,12 +102,12 @@ func outcomes(t *testing.T) []outcome {
 		{name: "HTTP/1.0 body delimited by close", probe: raw(serveText(t, "HTTP/1.0 200 OK\r\n\r\nfine")), ready: ready},
 		{name: "status without a reason phrase", probe: raw(serveText(t, "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n")), ready: ready},
 		{name: "lines that end in a bare LF", probe: raw(serveText(t, "HTTP/1.1 200 OK\nContent-Length: 0\n\n")), ready: ready},
-		{name: "connection stays open after the response", probe: raw(serveHeld(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")), ready: ready},
+		{name: "connection stays open after the response", probe: raw(serveUntilClose(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")), ready: ready},
 
-		{name: "no response", probe: raw(serveHeld(t, "")), timeout: 1, cause: "timeout"},
-		{name: "head that stalls", probe: raw(serveHeld(t, "HTTP/1.1 200 OK\r\n")), timeout: 1, cause: "timeout"},
-		{name: "body that stalls", probe: raw(serveHeld(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")), timeout: 1, cause: "timeout"},
-		{name: "refused", probe: raw(refused), cause: "refused"},
+		{name: "no response", probe: raw(serveUntilClose(t, "")), timeout: 1, cause: "timeout"},
+		{name: "head that stalls", probe: raw(serveUntilClose(t, "HTTP/1.1 200 OK\r\n")), timeout: 1, cause: "timeout"},
+		{name: "body that stalls", probe: raw(serveUntilClose(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")), timeout: 1, cause: "timeout"},
+		{name: "refused", probe: raw(closedPort), cause: "refused"},
 		{name: "reset", probe: raw(serveRaw(t, reset)), cause: "reset"},
 		{name: "closed without a response", probe: raw(serveText(t, "")), cause: "closed"},
 		{name: "closed within the head", probe: raw(serveText(t, "HTTP/1.1 200 OK\r\nContent-Le")), cause: "closed"},
@@ -130,7 +130,7 @@ func outcomes(t *testing.T) []outcome {
 
 		{name: "TCP accepted", probe: tcp(app), ready: ready},
 		{name: "TCP accepted and closed", probe: tcp(serveConns(t, func(*net.TCPConn) {})), ready: ready},
-		{name: "TCP refused", probe: tcp(refused), cause: "refused"},
+		{name: "TCP refused", probe: tcp(closedPort), cause: "refused"},
 
 		{name: "gRPC SERVING", probe: grpcHealth(serving), ready: ready},
 		{name: "gRPC SERVING, other service NOT_SERVING", probe: grpcHealth(serving, "other"), cause: "not-serving"},
@@ -139,12 +139,12 @@ func outcomes(t *testing.T) []outcome {
 		{name: "gRPC UNKNOWN", probe: grpcHealth(serveGRPC(t, healthOf(healthpb.HealthCheckResponse_UNKNOWN))), cause: "not-serving"},
 		{name: "gRPC unknown service", probe: grpcHealth(serving, "unknown"), cause: "not-serving"},
 		{name: "gRPC without a health service", probe: grpcHealth(serveGRPC(t, nil)), cause: "unimplemented"},
-		{name: "gRPC without a response", probe: grpcHealth(serveHeld(t, "")), timeout: 1, cause: "timeout"},
+		{name: "gRPC without a response", probe: grpcHealth(serveUntilClose(t, "")), timeout: 1, cause: "timeout"},
 		// The probe tells the server its deadline (grpc-timeout), so the server resets
 		// the stream at the same time. The cause must still be the timeout.
 		{name: "gRPC health service without a response", probe: grpcHealth(serveGRPC(t, silentHealth{})), timeout: 1, cause: "timeout"},
 		// The kubelet tries to connect until its timeout.
-		{name: "gRPC refused", probe: grpcHealth(refused), timeout: 1, cause: "refused"},
+		{name: "gRPC refused", probe: grpcHealth(closedPort), timeout: 1, cause: "refused"},
 		{name: "gRPC to a port with HTTP/1", probe: grpcHealth(app), timeout: 1, cause: "malformed"},
 		{name: "gRPC to a port with TLS", probe: grpcHealth(secure), timeout: 1, cause: "reset|closed"},
 		{name: "HTTP GET to a gRPC port", probe: get(serving, "/"), cause: "status 415"},

@@ -153,14 +153,14 @@ func TestServerTimingIsAStructuredField(t *testing.T) {
 
 // attempts is a stats handler of a gRPC client. It calls a function at the end of each
 // attempt of a call. A call has several attempts if the client retries it.
-type attempts struct{ ended func() }
+type attempts struct{ onEnd func() }
 
 func (attempts) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
 func (attempts) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (attempts) HandleConn(context.Context, stats.ConnStats)                       {}
 func (a attempts) HandleRPC(_ context.Context, s stats.RPCStats) {
 	if _, ok := s.(*stats.End); ok {
-		a.ended()
+		a.onEnd()
 	}
 }
 

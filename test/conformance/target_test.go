@@ -21,9 +21,9 @@ import (
 )
 
 // application returns a handler that has a path for each kind of response. The redirects
-// of the path /redirect can lead to two other applications. The parameter other is the
+// of the path /redirect can lead to two other applications. The parameter otherPort is the
 // port of the one without TLS, and secure is the port of the one with TLS.
-func application(other, secure int) http.Handler {
+func application(otherPort, secure int) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/status/{code}", func(w http.ResponseWriter, r *http.Request) {
 		code, _ := strconv.Atoi(r.PathValue("code"))
@@ -33,15 +33,15 @@ func application(other, secure int) http.Handler {
 	// parameter, the response has no Location.
 	mux.HandleFunc("/redirect/{code}", func(w http.ResponseWriter, r *http.Request) {
 		if to := r.URL.Query().Get("to"); to != "" {
-			w.Header().Set("Location", strings.NewReplacer("OTHER", strconv.Itoa(other), "SECURE", strconv.Itoa(secure)).Replace(to))
+			w.Header().Set("Location", strings.NewReplacer("OTHER", strconv.Itoa(otherPort), "SECURE", strconv.Itoa(secure)).Replace(to))
 		}
 		code, _ := strconv.Atoi(r.PathValue("code"))
 		w.WriteHeader(code)
 	})
 	// /chain/3 redirects three times before the 200.
 	mux.HandleFunc("/chain/{left}", func(w http.ResponseWriter, r *http.Request) {
-		if left, _ := strconv.Atoi(r.PathValue("left")); left > 0 {
-			http.Redirect(w, r, fmt.Sprintf("/chain/%d", left-1), http.StatusFound)
+		if remaining, _ := strconv.Atoi(r.PathValue("left")); remaining > 0 {
+			http.Redirect(w, r, fmt.Sprintf("/chain/%d", remaining-1), http.StatusFound)
 		}
 	})
 	mux.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
@@ -182,7 +182,7 @@ func (silentHealth) Check(ctx context.Context, _ *healthpb.HealthCheckRequest) (
 }
 
 // serveRaw reads a head, calls answer, and closes the connection.
-func serveRaw(t *testing.T, answer func(c *net.TCPConn)) int {
+func serveRaw(t *testing.T, respond func(c *net.TCPConn)) int {
 	return serveConns(t, func(c *net.TCPConn) {
 		reader := bufio.NewReader(c)
 		for {
@@ -194,7 +194,7 @@ func serveRaw(t *testing.T, answer func(c *net.TCPConn)) int {
 				break
 			}
 		}
-		answer(c)
+		respond(c)
 	})
 }
 
@@ -203,8 +203,8 @@ func serveText(t *testing.T, text string) int {
 	return serveRaw(t, func(c *net.TCPConn) { _, _ = io.WriteString(c, text) })
 }
 
-// serveHeld responds with text, and waits until the peer closes.
-func serveHeld(t *testing.T, text string) int {
+// serveUntilClose responds with text, and waits until the peer closes.
+func serveUntilClose(t *testing.T, text string) int {
 	return serveRaw(t, func(c *net.TCPConn) {
 		_, _ = io.WriteString(c, text)
 		_, _ = io.Copy(io.Discard, c)
@@ -218,7 +218,7 @@ func reset(c *net.TCPConn) { _ = c.SetLinger(0) }
 func serveConns(t *testing.T, handle func(c *net.TCPConn)) int {
 	l := listenLocal(t)
 	var mu sync.Mutex
-	conns, ended := map[net.Conn]bool{}, false
+	conns, closed := map[net.Conn]bool{}, false
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -227,7 +227,7 @@ func serveConns(t *testing.T, handle func(c *net.TCPConn)) int {
 				return
 			}
 			mu.Lock()
-			if conns[c] = true; ended {
+			if conns[c] = true; closed {
 				_ = c.Close()
 			}
 			mu.Unlock()
@@ -243,7 +243,7 @@ func serveConns(t *testing.T, handle func(c *net.TCPConn)) int {
 	t.Cleanup(func() {
 		_ = l.Close()
 		mu.Lock()
-		ended = true
+		closed = true
 		for c := range conns {
 			_ = c.Close()
 		}

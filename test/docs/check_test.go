@@ -49,8 +49,8 @@ func commands(script string) (list [][]string) {
 	script = remark.ReplaceAllString(script, "")
 	script = strings.ReplaceAll(script, "\\\n", " ")
 	for _, command := range separator.Split(script, -1) {
-		if words := strings.Fields(command); len(words) > 0 {
-			list = append(list, words)
+		if fields := strings.Fields(command); len(fields) > 0 {
+			list = append(list, fields)
 		}
 	}
 	return list
@@ -58,36 +58,36 @@ func commands(script string) (list [][]string) {
 
 // exists checks commands of queue, queuectl and make. It returns an error if the command
 // uses a subcommand, flag, make target or make variable that does not exist.
-func exists(words []string) error {
-	switch filepath.Base(words[0]) {
+func exists(args []string) error {
+	switch filepath.Base(args[0]) {
 	case "queue":
-		return known(words[1:], "bin/queue")
+		return known(args[1:], "bin/queue")
 	case "queuectl":
-		return known(words[1:], "bin/queuectl")
+		return known(args[1:], "bin/queuectl")
 	case "make":
-		return targets(words[1:])
+		return targets(args[1:])
 	}
 	return nil
 }
 
 // known checks flags and subcommands against the program's help.
-func known(words []string, program string) error {
+func known(args []string, program string) error {
 	help := []string{program}
-	if len(words) > 0 && regexp.MustCompile(`^[a-z]+$`).MatchString(words[0]) {
-		help, words = append(help, words[0]), words[1:]
+	if len(args) > 0 && regexp.MustCompile(`^[a-z]+$`).MatchString(args[0]) {
+		help, args = append(help, args[0]), args[1:]
 	}
 	out, err := shell(context.Background(), strings.Join(append(help, "--help"), " ")).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	if of := strings.TrimPrefix(strings.Join(help, " "), "bin/"); !strings.Contains(string(out), of) {
-		return fmt.Errorf("there is no %s", of)
+	if usage := strings.TrimPrefix(strings.Join(help, " "), "bin/"); !strings.Contains(string(out), usage) {
+		return fmt.Errorf("there is no %s", usage)
 	}
-	for _, word := range words {
-		if word == "--" {
+	for _, arg := range args {
+		if arg == "--" {
 			break
 		}
-		flag, _, _ := strings.Cut(word, "=")
+		flag, _, _ := strings.Cut(arg, "=")
 		if strings.HasPrefix(flag, "-") && !regexp.MustCompile(`(?m)(^|[\s,])`+regexp.QuoteMeta(flag)+`([\s,=]|$)`).Match(out) {
 			return fmt.Errorf("%s has no flag %s", strings.Join(help, " "), flag)
 		}
@@ -95,13 +95,13 @@ func known(words []string, program string) error {
 	return nil
 }
 
-func targets(words []string) error {
+func targets(args []string) error {
 	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
 	if err != nil {
 		return err
 	}
-	for _, word := range words {
-		name, _, variable := strings.Cut(word, "=")
+	for _, arg := range args {
+		name, _, variable := strings.Cut(arg, "=")
 		pattern := `(?m)^` + regexp.QuoteMeta(name) + `:`
 		if variable {
 			pattern = `\b` + regexp.QuoteMeta(name) + `\b`

@@ -108,12 +108,12 @@ func environment() []string {
 }
 
 // copyTree copies the files of a fresh clone.
-func copyTree(from, to string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+func copyTree(src, dst string) error {
+	return filepath.WalkDir(src, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(from, path)
+		name, err := filepath.Rel(src, path)
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func copyTree(from, to string) error {
 			if name == "bin" || name == "bench/out" || strings.HasSuffix(name, "node_modules") {
 				return fs.SkipDir
 			}
-			return os.MkdirAll(filepath.Join(to, name), 0o755)
+			return os.MkdirAll(filepath.Join(dst, name), 0o755)
 		}
 		info, err := entry.Info()
 		if err != nil || !info.Mode().IsRegular() {
@@ -137,6 +137,6 @@ func copyTree(from, to string) error {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(to, name), text, info.Mode().Perm())
+		return os.WriteFile(filepath.Join(dst, name), text, info.Mode().Perm())
 	})
 }

@@ -94,16 +94,16 @@ func (s *sourceNames) addSpec(spec ast.Spec) {
 			for _, n := range f.Names {
 				s.members[spec.Name.Name+"."+n.Name] = true
 			}
-			if of := typeName(f.Type); len(f.Names) == 0 && of != spec.Name.Name {
-				s.embedded[spec.Name.Name] = append(s.embedded[spec.Name.Name], of)
+			if embedded := typeName(f.Type); len(f.Names) == 0 && embedded != spec.Name.Name {
+				s.embedded[spec.Name.Name] = append(s.embedded[spec.Name.Name], embedded)
 			}
 		}
 	}
 }
 
 // typeName returns the name of a type without its package and type arguments.
-func typeName(of ast.Expr) string {
-	switch of := of.(type) {
+func typeName(expr ast.Expr) string {
+	switch of := expr.(type) {
 	case *ast.StarExpr:
 		return typeName(of.X)
 	case *ast.IndexExpr:
@@ -129,12 +129,12 @@ func (s *sourceNames) known(name string) bool {
 }
 
 // hasMember also looks in embedded types.
-func (s *sourceNames) hasMember(of, member string) bool {
-	if s.members[of+"."+member] {
+func (s *sourceNames) hasMember(owner, member string) bool {
+	if s.members[owner+"."+member] {
 		return true
 	}
-	for _, e := range s.embedded[of] {
-		if e != of && s.hasMember(e, member) {
+	for _, e := range s.embedded[owner] {
+		if e != owner && s.hasMember(e, member) {
 			return true
 		}
 	}

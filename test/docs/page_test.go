@@ -141,12 +141,12 @@ func TestCommandBlocksInTheDocumentationAreParsed(t *testing.T) {
 	if err != nil || !slices.Equal(list, want) {
 		t.Errorf("%+v, %v", list, err)
 	}
-	for _, wrong := range []string{
+	for _, invalid := range []string{
 		"```\nls\n```\n", "```bash\nls\n```\n", "```sh\nls\n", "- x\n  ```sh\n  ls\n  ```\n", "text\n\n    ls\n",
 		"<!-- not run -->\n```sh\nls\n```\n", "<!-- until it ends -->\n```sh\nls\n```\n", "<!-- run -->\ntext\n", "<!-- run -->\n```go\n```\n", "<!-- run -->\n",
 	} {
-		if list, err := blocks(wrong); err == nil {
-			t.Errorf("%q: %+v", wrong, list)
+		if list, err := blocks(invalid); err == nil {
+			t.Errorf("%q: %+v", invalid, list)
 		}
 	}
 }

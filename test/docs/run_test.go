@@ -57,11 +57,11 @@ func runPage(t *testing.T, list []block) {
 
 // A program runs in the background, as in a second terminal.
 type program struct {
-	t     *testing.T
-	block block
-	cmd   *exec.Cmd
-	out   output
-	ended chan error
+	t      *testing.T
+	block  block
+	cmd    *exec.Cmd
+	out    output
+	exited chan error
 }
 
 // output can be read while it is written.
@@ -85,21 +85,21 @@ func (o *output) String() string {
 // start waits until the program listens.
 func start(t *testing.T, b block) *program {
 	t.Helper()
-	p := &program{t: t, block: b, ended: make(chan error, 1)}
+	p := &program{t: t, block: b, exited: make(chan error, 1)}
 	p.cmd = shell(context.Background(), b.text)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // a process group, as in a terminal
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { p.ended <- p.cmd.Wait() }()
+	go func() { p.exited <- p.cmd.Wait() }()
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if c, err := net.Dial("tcp", "127.0.0.1:"+b.port); err == nil {
 			_ = c.Close()
 			return p
 		}
 		select {
-		case err := <-p.ended:
+		case err := <-p.exited:
 			t.Fatalf("line %d: it exited: %v\n%s\n%s", b.line, err, b.text, p.out.String())
 		default:
 		}
@@ -116,17 +116,17 @@ func (p *program) stop() {
 	if p == nil {
 		return
 	}
-	again := time.NewTicker(10 * time.Second)
-	defer again.Stop()
+	ticker := time.NewTicker(10 * time.Second)
+	defer ticker.Stop()
 	for deadline := time.After(timeout); ; {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT)
 		select {
-		case err := <-p.ended:
+		case err := <-p.exited:
 			if err != nil && p.cmd.ProcessState.ExitCode() != 130 { // 130 = a shell or make whose command was interrupted
 				p.t.Errorf("line %d: Ctrl-C: %v\n%s\n%s", p.block.line, err, p.block.text, p.out.String())
 			}
 			return
-		case <-again.C:
+		case <-ticker.C:
 		case <-deadline:
 			p.kill()
 			p.t.Errorf("line %d: Ctrl-C does not stop it\n%s\n%s", p.block.line, p.block.text, p.out.String())

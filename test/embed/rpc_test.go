@@ -60,8 +60,8 @@ type rpc struct {
 	client grpc_testing.TestServiceClient
 }
 
-// ways are the ways to embed the gate in a gRPC server.
-var ways = map[string]func(t *testing.T, g *embed.Gate, s *service, ln net.Listener) (shutDown func()){
+// transports are the ways to embed the gate in a gRPC server.
+var transports = map[string]func(t *testing.T, g *embed.Gate, s *service, ln net.Listener) (shutDown func()){
 	"Serve": func(t *testing.T, g *embed.Gate, s *service, ln net.Listener) func() {
 		server := grpc.NewServer(grpcgate.ServerOptions(g)...)
 		grpc_testing.RegisterTestServiceServer(server, s)
@@ -90,7 +90,7 @@ var ways = map[string]func(t *testing.T, g *embed.Gate, s *service, ln net.Liste
 	},
 }
 
-func newRPC(t *testing.T, way string, c embed.Config) *rpc {
+func newRPC(t *testing.T, transport string, c embed.Config) *rpc {
 	t.Helper()
 	g, err := embed.New(c)
 	if err != nil {
@@ -101,7 +101,7 @@ func newRPC(t *testing.T, way string, c embed.Config) *rpc {
 		t.Fatal(err)
 	}
 	s := &service{entered: make(chan struct{}, 10), goOn: make(chan struct{})}
-	shutDown := ways[way](t, g, s, ln)
+	shutDown := transports[transport](t, g, s, ln)
 	conn, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry())
 	if err != nil {
 		t.Fatal(err)
@@ -116,9 +116,9 @@ func newRPC(t *testing.T, way string, c embed.Config) *rpc {
 	return &rpc{s, g, grpc_testing.NewTestServiceClient(conn)}
 }
 
-func bothWays(t *testing.T, test func(t *testing.T, way string)) {
-	for way := range ways {
-		t.Run(way, func(t *testing.T) { test(t, way) })
+func overBothTransports(t *testing.T, test func(t *testing.T, transport string)) {
+	for transport := range transports {
+		t.Run(transport, func(t *testing.T) { test(t, transport) })
 	}
 }
 
@@ -130,8 +130,8 @@ func field(md metadata.MD, name string) string {
 }
 
 func TestARejectedCallGetsTheStatusOfItsOutcome(t *testing.T) {
-	bothWays(t, func(t *testing.T, way string) {
-		r := newRPC(t, way, embed.Config{ConcurrencyLimit: 1})
+	overBothTransports(t, func(t *testing.T, transport string) {
+		r := newRPC(t, transport, embed.Config{ConcurrencyLimit: 1})
 		first := make(chan error, 1)
 		go func() {
 			a, err := r.client.UnaryCall(context.Background(), &grpc_testing.SimpleRequest{})
@@ -166,8 +166,8 @@ func TestARejectedCallGetsTheStatusOfItsOutcome(t *testing.T) {
 }
 
 func TestAGRPCStreamHoldsItsSlotAndDelaysTheDrain(t *testing.T) {
-	bothWays(t, func(t *testing.T, way string) {
-		r := newRPC(t, way, embed.Config{ConcurrencyLimit: 1})
+	overBothTransports(t, func(t *testing.T, transport string) {
+		r := newRPC(t, transport, embed.Config{ConcurrencyLimit: 1})
 		stream, err := r.client.FullDuplexCall(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -204,8 +204,8 @@ func TestAGRPCStreamHoldsItsSlotAndDelaysTheDrain(t *testing.T) {
 }
 
 func TestTheRequestTimeoutEndsACall(t *testing.T) {
-	bothWays(t, func(t *testing.T, way string) {
-		r := newRPC(t, way, embed.Config{RequestTimeout: 50 * time.Millisecond})
+	overBothTransports(t, func(t *testing.T, transport string) {
+		r := newRPC(t, transport, embed.Config{RequestTimeout: 50 * time.Millisecond})
 		var header, trailer metadata.MD
 		_, err := r.client.UnaryCall(t.Context(), &grpc_testing.SimpleRequest{}, grpc.Header(&header), grpc.Trailer(&trailer))
 		if status.Code(err) != codes.DeadlineExceeded {
@@ -215,9 +215,9 @@ func TestTheRequestTimeoutEndsACall(t *testing.T) {
 }
 
 func TestACallThatCannotEndInTimeIsRejected(t *testing.T) {
-	bothWays(t, func(t *testing.T, way string) {
-		ended := make(chan embed.Request, 2)
-		r := newRPC(t, way, embed.Config{ConcurrencyLimit: 1, QueueCapacity: 1, QueueDeadlineBy: "header:x-wait-ms", RequestEnded: func(x embed.Request) { ended <- x }})
+	overBothTransports(t, func(t *testing.T, transport string) {
+		requests := make(chan embed.Request, 2)
+		r := newRPC(t, transport, embed.Config{ConcurrencyLimit: 1, QueueCapacity: 1, QueueDeadlineBy: "header:x-wait-ms", RequestEnded: func(x embed.Request) { requests <- x }})
 		first := make(chan error, 1)
 		go func() {
 			_, err := r.client.UnaryCall(context.Background(), &grpc_testing.SimpleRequest{})
@@ -228,7 +228,7 @@ func TestACallThatCannotEndInTimeIsRejected(t *testing.T) {
 		if _, err := r.client.UnaryCall(ctx, &grpc_testing.SimpleRequest{}); status.Code(err) != codes.DeadlineExceeded {
 			t.Error(err)
 		}
-		if x := <-ended; x.Outcome != "deadline-exceeded" || x.QueueWait < 30*time.Millisecond || x.Target != "/grpc.testing.TestService/UnaryCall" || !x.Peer.IsValid() {
+		if x := <-requests; x.Outcome != "deadline-exceeded" || x.QueueWait < 30*time.Millisecond || x.Target != "/grpc.testing.TestService/UnaryCall" || !x.Peer.IsValid() {
 			t.Errorf("%+v", x)
 		}
 		r.goOn <- struct{}{}

@@ -198,11 +198,11 @@ func (s *server) wantFull() {
 	}
 }
 
-func (s *server) await(what string, holds func() bool) {
+func (s *server) await(description string, condition func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(timeout); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(timeout); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			s.t.Fatalf("%s: %d in flight", what, s.gate.InFlight())
+			s.t.Fatalf("%s: %d in flight", description, s.gate.InFlight())
 		}
 	}
 }

@@ -24,7 +24,7 @@ type client struct {
 	mu      sync.Mutex
 	changed chan struct{} // replaced at each change
 	stream  []byte
-	ended   endKind
+	end     endKind
 }
 
 func dialClient(address string, methods []string) (*client, error) {
@@ -44,9 +44,9 @@ func (c *client) receive() {
 		c.mu.Lock()
 		c.stream = append(c.stream, chunk[:n]...)
 		if err != nil {
-			c.ended = endReset
+			c.end = endReset
 			if errors.Is(err, io.EOF) {
-				c.ended = endClose
+				c.end = endClose
 			}
 		}
 		close(c.changed)
@@ -61,7 +61,7 @@ func (c *client) receive() {
 func (c *client) state() ([]byte, endKind, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stream, c.ended, c.changed
+	return c.stream, c.end, c.changed
 }
 
 // wait waits until done returns true. It returns false at the deadline, or if the
@@ -70,11 +70,11 @@ func (c *client) wait(deadline time.Time, done func([]byte, endKind) bool) bool 
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	for {
-		stream, ended, changed := c.state()
-		if done(stream, ended) {
+		stream, end, changed := c.state()
+		if done(stream, end) {
 			return true
 		}
-		if ended != endNone {
+		if end != endNone {
 			return false
 		}
 		select {
@@ -104,26 +104,26 @@ func (c *client) write(data []byte, slowly bool) {
 
 // responseList is a received stream, parsed by the strict parser.
 type responseList struct {
-	finals   []message
-	all      []message // with interim responses; the last one may be incomplete
-	whole    bool      // the stream ends with a complete response
-	tunnel   []byte    // bytes after a 101
-	switched bool
-	err      error // errIncomplete or a parse error after the last complete response
+	finals     []message
+	all        []message // with interim responses; the last one may be incomplete
+	isComplete bool      // the stream ends with a complete response
+	tunnel     []byte    // bytes after a 101
+	switched   bool
+	err        error // errIncomplete or a parse error after the last complete response
 }
 
 // readResponses frames the responses to requests with these methods.
-func readResponses(stream []byte, methods []string, ended endKind) responseList {
-	list := responseList{whole: true}
+func readResponses(stream []byte, methods []string, end endKind) responseList {
+	list := responseList{isComplete: true}
 	at := 0
 	for at < len(stream) {
-		m, err := parseResponse(stream[at:], methodOf(methods, len(list.finals)), ended == endClose)
+		m, err := parseResponse(stream[at:], methodOf(methods, len(list.finals)), end == endClose)
 		if m.headEnd > 0 {
 			m.headEnd += at
 		}
 		m.end += at
 		if err != nil {
-			list.whole, list.err = false, err
+			list.isComplete, list.err = false, err
 			if m.headEnd > 0 {
 				list.all = append(list.all, m)
 			}

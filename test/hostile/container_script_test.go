@@ -12,12 +12,12 @@ import (
 // script is the response that the container plays step by step in a run. It responds to
 // the tested request, or is sent before any request (see begin).
 type script struct {
-	steps    []step
-	early    bool          // respond after the head
-	synced   chan struct{} // closed when the client has its responses
-	finished chan struct{} // closed at the end of the script
-	began    atomic.Bool
-	once     sync.Once
+	steps  []step
+	early  bool          // respond after the head
+	synced chan struct{} // closed when the client has its responses
+	done   chan struct{} // closed at the end of the script
+	began  atomic.Bool
+	once   sync.Once
 }
 
 // respond sends a response with the token of its request.
@@ -44,7 +44,7 @@ func (c *container) start(cc *containerConn, s *script) {
 }
 
 func (c *container) play(cc *containerConn, s *script) {
-	defer s.once.Do(func() { close(s.finished) })
+	defer s.once.Do(func() { close(s.done) })
 	for _, st := range s.steps {
 		switch st.kind {
 		case stepWrite:

@@ -24,7 +24,7 @@ type containerConn struct {
 	messages []message // complete messages, with offsets into received
 	partial  message
 	err      error // error of the strict parser after the last complete message
-	ended    bool
+	closed   bool
 	tunnel   int  // offset of the tunnel in received; 0 = none
 	echo     bool // echo received bytes
 	closing  bool // the container closes the connection
@@ -102,7 +102,7 @@ func (c *container) receive(cc *containerConn) {
 		}
 		for cc.tunnel == 0 && c.advance(cc, &started) {
 		}
-		cc.ended = err != nil
+		cc.closed = err != nil
 		c.mu.Unlock()
 		if err != nil {
 			return
@@ -183,21 +183,21 @@ func (c *container) begin(run int, s *script, unasked bool) {
 	}
 	c.greeting = s
 	for _, cc := range c.conns {
-		if !cc.ended {
+		if !cc.closed {
 			cc.closing = true
 			cc.conn.Close()
 		}
 	}
 }
 
-// unfinished describes the connections that still wait for the rest of a message. It
+// describePending describes the connections that still wait for the rest of a message. It
 // returns "" if there are none.
-func (c *container) unfinished() string {
+func (c *container) describePending() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var open []string
 	for i, cc := range c.conns {
-		if cc.ended || cc.tunnel > 0 || cc.closing || errors.Is(cc.err, errMalformed) {
+		if cc.closed || cc.tunnel > 0 || cc.closing || errors.Is(cc.err, errMalformed) {
 			continue
 		}
 		if cc.err != nil {
@@ -208,12 +208,12 @@ func (c *container) unfinished() string {
 }
 
 // forget gives up the connections that still wait for the rest of a message. The method
-// unfinished no longer returns them, so that later runs are not blamed for them.
+// describePending no longer returns them, so that later runs are not blamed for them.
 func (c *container) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cc := range c.conns {
-		if cc.err != nil && !cc.ended {
+		if cc.err != nil && !cc.closed {
 			cc.closing = true
 		}
 	}
@@ -227,7 +227,7 @@ func (c *container) finish(timeout time.Duration) {
 		c.mu.Lock()
 		open := 0
 		for _, cc := range c.conns {
-			if cc.ended {
+			if cc.closed {
 				continue
 			}
 			open++

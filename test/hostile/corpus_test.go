@@ -180,19 +180,19 @@ func scriptLine(line string) string {
 }
 
 func (c *hostileCase) directive(line string) error {
-	word, rest, _ := strings.Cut(line, " ")
-	switch word {
+	command, rest, _ := strings.Cut(line, " ")
+	switch command {
 	case "rfc", "contract":
 		c.section = line
 	case "expect":
 		for _, one := range strings.Split(rest, ", ") {
-			words := strings.Fields(one)
-			kind, ok := wantNames[words[0]]
+			args := strings.Fields(one)
+			kind, ok := wantNames[args[0]]
 			if !ok {
 				return fmt.Errorf("unknown expectation %q", one)
 			}
 			w := want{kind: kind}
-			for _, s := range words[1:] {
+			for _, s := range args[1:] {
 				n, err := strconv.Atoi(s)
 				if err != nil {
 					return err
@@ -222,7 +222,7 @@ func (c *hostileCase) directive(line string) error {
 	case "closes":
 		c.closes = true
 	default:
-		return fmt.Errorf("unknown directive %q", word)
+		return fmt.Errorf("unknown directive %q", command)
 	}
 	return nil
 }

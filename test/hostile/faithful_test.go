@@ -21,15 +21,15 @@ func protected(name string) bool {
 }
 
 func endToEnd(m message, fields []field) []field {
-	var kept []field
+	var forwarded []field
 	for _, f := range fields {
 		name := strings.ToLower(f.name)
 		if slices.Contains(perHop, name) || m.has("Connection", name) && !protected(name) || m.status > 0 && strings.HasPrefix(name, "k-gate-") {
 			continue
 		}
-		kept = append(kept, f)
+		forwarded = append(forwarded, f)
 	}
-	return kept
+	return forwarded
 }
 
 // compareRequests describes the differences between a sent and a forwarded request.
@@ -116,9 +116,9 @@ func compareFields(sent, got []field) []string {
 func (o *outcome) compareSeen(m message) []string {
 	var all []string
 	fields := slices.Concat(m.fields, m.trailers)
-	words := map[string]string{"userport": o.userPort}
+	variables := map[string]string{"userport": o.userPort}
 	for _, s := range o.c.seen {
-		steps, err := expand(s, words)
+		steps, err := expand(s, variables)
 		if err != nil {
 			return []string{err.Error()}
 		}

@@ -18,7 +18,7 @@ const (
 	hangTime = time.Minute
 	// closeTime is the maximum time from a response to the close.
 	closeTime = 20 * time.Second
-	// pauseTime lets a peer read. No verdict depends on it.
+	// pauseTime lets a peer read. No finding depends on it.
 	pauseTime = 2 * time.Millisecond
 	// requestTimeoutSeconds is the gate's request timeout. It is far below hangTime, so
 	// that a request that times out gets a 504 and is not a hang.
@@ -94,9 +94,9 @@ func (t *target) stop() error {
 	_ = t.gate.Cmd.Process.Signal(syscall.SIGTERM)
 	t.gate.EndsIn(hangTime)
 	t.gate.End()
-	if bad := t.gate.Fault(); bad != "" {
-		_, rest, _ := strings.Cut(t.gate.Stderr.String(), bad)
-		return fmt.Errorf("the gate printed %s%.4000s", bad, rest)
+	if fault := t.gate.Fault(); fault != "" {
+		_, rest, _ := strings.Cut(t.gate.Stderr.String(), fault)
+		return fmt.Errorf("the gate printed %s%.4000s", fault, rest)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func report(t *testing.T, cases []*hostileCase, outcomes []*outcome) {
 						t.Error("not run: the process ended before")
 					}
 					for _, o := range byCase[c] {
-						if len(o.verdicts) > 0 {
+						if len(o.findings) > 0 {
 							t.Error(o.describe())
 						}
 					}
@@ -100,7 +100,7 @@ func report(t *testing.T, cases []*hostileCase, outcomes []*outcome) {
 	t.Log(summary(cases, outcomes))
 }
 
-// summary counts the verdicts of each kind, over the cases and over all runs.
+// summary counts the findings of each kind, over the cases and over all runs.
 func summary(cases []*hostileCase, outcomes []*outcome) string {
 	var plain []*outcome
 	for _, o := range outcomes {
@@ -111,7 +111,7 @@ func summary(cases []*hostileCase, outcomes []*outcome) string {
 	inCases, inRuns := count(plain), count(outcomes)
 	var all strings.Builder
 	fmt.Fprintf(&all, "%d cases, %d runs;", len(cases), len(outcomes))
-	for _, k := range verdictKinds {
+	for _, k := range findingKinds {
 		fmt.Fprintf(&all, " %s %d/%d", k, inCases[k], inRuns[k])
 	}
 	return all.String()
@@ -120,14 +120,14 @@ func summary(cases []*hostileCase, outcomes []*outcome) string {
 func (o *outcome) describe() string {
 	var all strings.Builder
 	fmt.Fprintf(&all, "%s; %s %v", o.c.section, o.variant, o.wants)
-	for _, v := range o.verdicts {
+	for _, v := range o.findings {
 		fmt.Fprintf(&all, "\n%s: %s", v.kind, v.text)
 	}
 	fmt.Fprintf(&all, "\nsent:\n%s", excerpt(o.sent))
 	if o.c.testsResponse() {
 		fmt.Fprintf(&all, "\ncontainer sent:\n%s", excerpt(written(o.response)))
 	}
-	fmt.Fprintf(&all, "\nclient got (end %d):\n%s", o.ended, excerpt(o.stream))
+	fmt.Fprintf(&all, "\nclient got (end %d):\n%s", o.end, excerpt(o.stream))
 	return all.String()
 }
 

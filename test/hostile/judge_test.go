@@ -9,16 +9,16 @@ import (
 
 // arrivals is what the container received in a run.
 type arrivals struct {
-	whole   []message
-	partial []message // incomplete messages with a complete head
-	tail    []string  // bytes that form no message
+	complete []message
+	partial  []message // incomplete messages with a complete head
+	tail     []string  // bytes that form no message
 }
 
 // count counts the messages with a token.
-func (a *arrivals) count(token string) (whole, partial int) {
-	for _, m := range a.whole {
+func (a *arrivals) count(token string) (complete, partial int) {
+	for _, m := range a.complete {
 		if token != "" && tokenPattern.FindString(m.target) == token {
-			whole++
+			complete++
 		}
 	}
 	for _, m := range a.partial {
@@ -31,10 +31,10 @@ func (a *arrivals) count(token string) (whole, partial int) {
 			partial++
 		}
 	}
-	return whole, partial
+	return complete, partial
 }
 
-// judge adds verdicts to runs whose connections have ended.
+// judge adds findings to runs whose connections have ended.
 func judge(c *container, all []*outcome) {
 	byRun := map[int]*outcome{}
 	for _, o := range all {
@@ -43,24 +43,24 @@ func judge(c *container, all []*outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	seen := map[int]*arrivals{}
-	of := func(run int) *arrivals {
+	arrivalsOf := func(run int) *arrivals {
 		if seen[run] == nil {
 			seen[run] = &arrivals{}
 		}
 		return seen[run]
 	}
 	for _, cc := range c.conns {
-		judgeConnection(cc, of, byRun)
+		judgeConnection(cc, arrivalsOf, byRun)
 	}
 	for _, o := range all {
-		o.judgeContainer(of(o.id))
+		o.judgeContainer(arrivalsOf(o.id))
 		o.judgeClient()
 	}
 }
 
 // judgeConnection frames the bytes of a connection of the container, and assigns the
 // messages to runs.
-func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*outcome) {
+func judgeConnection(cc *containerConn, arrivalsOf func(int) *arrivals, byRun map[int]*outcome) {
 	blame := func(run int, format string, args ...any) {
 		if o := byRun[run]; o != nil {
 			o.add(unsafe, format, args...)
@@ -69,7 +69,7 @@ func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*o
 	at := 0
 	for _, m := range cc.messages {
 		run := runOf(m, cc.runAt(at))
-		of(run).whole = append(of(run).whole, m)
+		arrivalsOf(run).complete = append(arrivalsOf(run).complete, m)
 		at = m.end
 	}
 	end := len(cc.received)
@@ -98,9 +98,9 @@ func judgeConnection(cc *containerConn, of func(int) *arrivals, byRun map[int]*o
 	run := cc.runAt(at)
 	if cc.partial.headEnd > 0 {
 		run = runOf(cc.partial, run)
-		of(run).partial = append(of(run).partial, cc.partial)
+		arrivalsOf(run).partial = append(arrivalsOf(run).partial, cc.partial)
 	} else {
-		of(run).tail = append(of(run).tail, string(rest))
+		arrivalsOf(run).tail = append(arrivalsOf(run).tail, string(rest))
 	}
 	if errors.Is(cc.err, errMalformed) {
 		blame(run, "the container received bytes that the strict parser rejects: %v\n%s", cc.err, excerpt(rest))
@@ -132,31 +132,31 @@ func (cc *containerConn) runAt(offset int) int {
 
 // judgeContainer compares the received requests with the sent ones.
 func (o *outcome) judgeContainer(a *arrivals) {
-	if whole, partial := a.count(tokenOf(o.id, "s")); whole+partial > 0 {
+	if complete, partial := a.count(tokenOf(o.id, "s")); complete+partial > 0 {
 		o.add(unsafe, "the smuggled request reached the container")
 	}
 	for i, w := range o.wants {
 		token := o.role(i)
-		whole, partial := a.count(token)
+		complete, partial := a.count(token)
 		switch w.kind {
 		case wantForward, wantEither, wantFault, wantCut, wantTunnel:
-			o.judgeForwarded(a, i, whole, partial)
+			o.judgeForwarded(a, i, complete, partial)
 		case wantReject, wantGate, wantForeign:
-			if whole > 0 {
+			if complete > 0 {
 				o.add(lenient, "request %d reached the container", i)
 			} else if partial > 0 {
 				o.add(lenient, "bytes of request %d reached the container", i)
 			}
 		case wantBreak:
-			if whole > 0 {
+			if complete > 0 {
 				o.add(unsafe, "request %d was truncated, but looks complete to the container", i)
 			}
 		}
 	}
-	if len(o.roles) == 0 && len(a.whole) > 0 {
+	if len(o.roles) == 0 && len(a.complete) > 0 {
 		known := func(m message) bool { return tokenPattern.MatchString(m.target) }
-		if i := slices.IndexFunc(a.whole, func(m message) bool { return !known(m) }); i >= 0 {
-			o.add(lenient, "%s %.60q reached the container", a.whole[i].method, a.whole[i].target)
+		if i := slices.IndexFunc(a.complete, func(m message) bool { return !known(m) }); i >= 0 {
+			o.add(lenient, "%s %.60q reached the container", a.complete[i].method, a.complete[i].target)
 		}
 	}
 	for _, t := range a.tail {
@@ -165,26 +165,26 @@ func (o *outcome) judgeContainer(a *arrivals) {
 		}
 	}
 	for i := len(o.wants); i < len(o.roles); i++ {
-		if whole, _ := a.count(o.role(i)); whole > 0 && !slices.Contains(o.roles[:len(o.wants)], o.role(i)) {
+		if complete, _ := a.count(o.role(i)); complete > 0 && !slices.Contains(o.roles[:len(o.wants)], o.role(i)) {
 			o.add(lenient, "request %d after a rejected request reached the container", i)
 		}
 	}
 }
 
 // judgeForwarded judges the nth request.
-func (o *outcome) judgeForwarded(a *arrivals, nth, whole, partial int) {
+func (o *outcome) judgeForwarded(a *arrivals, nth, complete, partial int) {
 	kind := o.wants[nth].kind
-	if whole > 1 && !(kind == wantFault || kind == wantCut) {
-		o.add(unsafe, "request %d reached the container %d times", nth, whole)
+	if complete > 1 && !(kind == wantFault || kind == wantCut) {
+		o.add(unsafe, "request %d reached the container %d times", nth, complete)
 	}
-	if whole == 0 {
+	if complete == 0 {
 		if partial > 0 && kind == wantForward && !o.c.early {
 			o.add(unfaithful, "request %d reached the container only in part", nth)
 		}
 		return
 	}
-	i := slices.IndexFunc(a.whole, func(m message) bool { return tokenPattern.FindString(m.target) == o.role(nth) })
-	got, first := a.whole[i], strings.HasSuffix(o.role(nth), "t")
+	i := slices.IndexFunc(a.complete, func(m message) bool { return tokenPattern.FindString(m.target) == o.role(nth) })
+	got, first := a.complete[i], strings.HasSuffix(o.role(nth), "t")
 	if first && !o.c.testsResponse() {
 		for _, miss := range o.compareSeen(got) {
 			o.add(unfaithful, "request %d: %s", nth, miss)

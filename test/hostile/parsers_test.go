@@ -21,28 +21,28 @@ func TestScriptsOfHostileMessagesExpandToTheDescribedBytes(t *testing.T) {
 			t.Errorf("%s is %q, %v; want %q", c.script, written(steps), err, c.want)
 		}
 	}
-	for _, bad := range []string{`{nothing}`, `\q`, `{x y z}`, `{len b}`, `{`, `a\`, `\x4`} {
-		if _, err := expand(bad, nil); !errors.Is(err, errScript) {
-			t.Errorf("%s gave %v", bad, err)
+	for _, invalid := range []string{`{nothing}`, `\q`, `{x y z}`, `{len b}`, `{`, `a\`, `\x4`} {
+		if _, err := expand(invalid, nil); !errors.Is(err, errScript) {
+			t.Errorf("%s gave %v", invalid, err)
 		}
 	}
 }
 
 func TestTheStrictParserFindsTheEndOfARequest(t *testing.T) {
 	const head = "POST /x HTTP/1.1\r\nHost: h\r\n"
-	for _, whole := range []string{
+	for _, complete := range []string{
 		"GET /x HTTP/1.1\r\nHost: h\r\n\r\n",
 		head + "Content-Length: 0\r\n\r\n",
 		head + "Content-Length: 5\r\n\r\nhello",
 		head + "Transfer-Encoding: CHUNKED\r\n\r\n5;a=b\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n",
 	} {
-		m, err := parseRequest([]byte(whole+"GET "), false)
-		if err != nil || m.end != len(whole) {
-			t.Errorf("%q ends at %d, %v", whole, m.end, err)
+		m, err := parseRequest([]byte(complete+"GET "), false)
+		if err != nil || m.end != len(complete) {
+			t.Errorf("%q ends at %d, %v", complete, m.end, err)
 		}
-		for cut := range len(whole) {
-			if _, err := parseRequest([]byte(whole[:cut]), false); !errors.Is(err, errIncomplete) {
-				t.Errorf("%q gave %v, not an incomplete message", whole[:cut], err)
+		for cut := range len(complete) {
+			if _, err := parseRequest([]byte(complete[:cut]), false); !errors.Is(err, errIncomplete) {
+				t.Errorf("%q gave %v, not an incomplete message", complete[:cut], err)
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func TestTheStrictParserFindsTheEndOfARequest(t *testing.T) {
 
 func TestTheStrictParserRejectsAmbiguousRequests(t *testing.T) {
 	const head = "POST /x HTTP/1.1\r\nHost: h\r\n"
-	for _, bad := range []string{
+	for _, invalid := range []string{
 		"GET /x HTTP/1.1\nHost: h\r\n\r\n",
 		"GET  /x HTTP/1.1\r\nHost: h\r\n\r\n",
 		"GET /x HTTP/2.0\r\nHost: h\r\n\r\n",
@@ -67,8 +67,8 @@ func TestTheStrictParserRejectsAmbiguousRequests(t *testing.T) {
 		head + "Transfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 5\r\n\r\n",
 		head + "X : y\r\n\r\n", head + " X: y\r\n\r\n", head + "X: a\r\n b\r\n\r\n", head + "X: \x00\r\n\r\n", head + "X: a\rb\r\n\r\n",
 	} {
-		if _, err := parseRequest([]byte(bad), false); !errors.Is(err, errMalformed) {
-			t.Errorf("%q gave %v", bad, err)
+		if _, err := parseRequest([]byte(invalid), false); !errors.Is(err, errMalformed) {
+			t.Errorf("%q gave %v", invalid, err)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestTheStrictParserRejectsAmbiguousRequests(t *testing.T) {
 func TestTheStrictParserKnowsWhichResponsesHaveNoBody(t *testing.T) {
 	cases := []struct {
 		stream, method string
-		ended          bool
+		connClosed     bool
 		body           string
 		err            error
 	}{
@@ -94,7 +94,7 @@ func TestTheStrictParserKnowsWhichResponsesHaveNoBody(t *testing.T) {
 		{"HTTP/2.0 200 OK\r\n\r\n", "GET", true, "", errMalformed},
 	}
 	for _, c := range cases {
-		m, err := parseResponse([]byte(c.stream), c.method, c.ended)
+		m, err := parseResponse([]byte(c.stream), c.method, c.connClosed)
 		if !errors.Is(err, c.err) || string(m.body) != c.body {
 			t.Errorf("%q to %s has the body %q, %v", c.stream, c.method, m.body, err)
 		}
@@ -150,8 +150,8 @@ func TestEveryDisagreementOfTheParsersIsReported(t *testing.T) {
 	cc.received = stream
 	judgeConnection(cc, func(run int) *arrivals { return seen[run] }, byRun)
 	for run, o := range byRun {
-		if len(o.verdicts) != 1 || o.verdicts[0].kind != unsafe {
-			t.Errorf("run %d got %q", run, o.verdicts)
+		if len(o.findings) != 1 || o.findings[0].kind != unsafe {
+			t.Errorf("run %d got %q", run, o.findings)
 		}
 	}
 }

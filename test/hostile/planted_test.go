@@ -73,15 +73,15 @@ func relay(there, back func([]byte) []byte) func(net.Conn, func() net.Conn) {
 	}
 }
 
-func pass(to, from net.Conn, change func([]byte) []byte) {
+func pass(dst, src net.Conn, change func([]byte) []byte) {
 	chunk := make([]byte, 64<<10)
 	for {
-		n, err := from.Read(chunk)
+		n, err := src.Read(chunk)
 		if n > 0 {
-			to.Write(change(chunk[:n]))
+			dst.Write(change(chunk[:n]))
 		}
 		if err != nil {
-			to.(*net.TCPConn).CloseWrite()
+			dst.(*net.TCPConn).CloseWrite()
 			return
 		}
 	}
@@ -105,8 +105,8 @@ func respondWith(response string, closes bool) func(net.Conn, func() net.Conn) {
 	}
 }
 
-// verdictsOf runs a case without variants.
-func verdictsOf(t *testing.T, tg *target, text string) []verdict {
+// findingsOf runs a case without variants.
+func findingsOf(t *testing.T, tg *target, text string) []finding {
 	t.Helper()
 	cases, err := parseCases("planted", "== a planted fault is found\nrfc 0\n"+text)
 	if err != nil {
@@ -116,7 +116,7 @@ func verdictsOf(t *testing.T, tg *target, text string) []verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return playAll(tg, slices.Values([]*run{r}))[0].verdicts
+	return playAll(tg, slices.Values([]*run{r}))[0].findings
 }
 
 const (
@@ -130,14 +130,14 @@ const (
 func TestAFaultPlantedInARelayIsFoundByHostileMessages(t *testing.T) {
 	rejection := "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 	cases := []struct {
-		name   string
-		handle func(net.Conn, func() net.Conn)
-		text   string
-		kind   verdictKind
-		words  string
+		name     string
+		handle   func(net.Conn, func() net.Conn)
+		text     string
+		kind     findingKind
+		wantText string
 	}{
 		{"a relay that forwards both framings is unsafe", relay(asIs, asIs), bothCase, unsafe, "the strict parser rejects"},
-		{"a relay that drops one framing is lenient", relay(without("Content-Length: 5\r\n"), asIs), bothCase, lenient, "request 0 reached the container"},
+		{"a relay that drops one framing is lenient", relay(removed("Content-Length: 5\r\n"), asIs), bothCase, lenient, "request 0 reached the container"},
 		{"a relay that serves a request after a close is unsafe", relay(asIs, asIs),
 			"expect forward\ncloses\n>GET /{T} HTTP/1.1\n>Host: hostile\n>Connection: x\n>\n>GET /{S} HTTP/1.1\n>Host: hostile\n>\n>\\\n", unsafe, "smuggled"},
 		{"a relay that doubles a request is unsafe", relay(doubled, asIs), validCase, unsafe, "2 times"},
@@ -160,20 +160,20 @@ func TestAFaultPlantedInARelayIsFoundByHostileMessages(t *testing.T) {
 		{"a relay that changes a target is unfaithful", relay(replace("GET /q", "GET //q"), asIs), validCase, unfaithful, "arrived as"},
 		{"a relay that changes a body is unfaithful", relay(replace("hello", "HELLO"), asIs),
 			"expect forward\n>POST /{T} HTTP/1.1\n>Host: hostile\n>Content-Length: 5\n>\n>hello\\\n", unfaithful, "body"},
-		{"a relay that loses an interim response is unfaithful", relay(asIs, without("HTTP/1.1 103 Early Hints\r\n\r\n")),
+		{"a relay that loses an interim response is unfaithful", relay(asIs, removed("HTTP/1.1 103 Early Hints\r\n\r\n")),
 			"expect forward\n<HTTP/1.1 103 Early Hints\n<\n<HTTP/1.1 200 OK\n<X-Token: {T}\n<Content-Length: 0\n<\n<\\\n", unfaithful, "interim"},
 		{"a proxy that fails the next request is reported", failsAfterwards(), validCase, nextFailed, "503"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			verdicts := verdictsOf(t, planted(t, c.handle), c.text)
-			for _, v := range verdicts {
-				if v.kind == c.kind && strings.Contains(v.text, c.words) {
+			findings := findingsOf(t, planted(t, c.handle), c.text)
+			for _, v := range findings {
+				if v.kind == c.kind && strings.Contains(v.text, c.wantText) {
 					return
 				}
 			}
-			t.Errorf("%d verdicts %q, want %s with %q", len(verdicts), verdicts, c.kind, c.words)
+			t.Errorf("%d findings %q, want %s with %q", len(findings), findings, c.kind, c.wantText)
 		})
 	}
 }
@@ -197,7 +197,7 @@ func TestADeadProxyIsFound(t *testing.T) {
 			return upstream
 		})
 	}()
-	for _, v := range verdictsOf(t, tg, validCase) {
+	for _, v := range findingsOf(t, tg, validCase) {
 		if v.kind == died {
 			return
 		}
@@ -215,18 +215,18 @@ func TestHostileMessagesFindNoFaultInATransparentRelay(t *testing.T) {
 	for i, text := range texts {
 		t.Run(fmt.Sprint("case ", i), func(t *testing.T) {
 			t.Parallel()
-			if verdicts := verdictsOf(t, planted(t, relay(asIs, asIs)), text); len(verdicts) > 0 {
-				t.Errorf("verdicts %q, want none", verdicts)
+			if findings := findingsOf(t, planted(t, relay(asIs, asIs)), text); len(findings) > 0 {
+				t.Errorf("findings %q, want none", findings)
 			}
 		})
 	}
 }
 
-func replace(old, by string) func([]byte) []byte {
-	return func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(old), []byte(by)) }
+func replace(old, replacement string) func([]byte) []byte {
+	return func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(old), []byte(replacement)) }
 }
 
-func without(old string) func([]byte) []byte { return replace(old, "") }
+func removed(old string) func([]byte) []byte { return replace(old, "") }
 
 func doubled(b []byte) []byte { return bytes.Repeat(b, 2) }
 

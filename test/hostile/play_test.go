@@ -38,7 +38,7 @@ func playParallel(workers int, newTarget func(worker int) (*target, error), case
 	var wg sync.WaitGroup
 	results := make([][]*outcome, workers)
 	errs := make([]error, workers)
-	var taken atomic.Int64
+	var numStarted atomic.Int64
 	for w := range workers {
 		wg.Go(func() {
 			t, err := newTarget(w)
@@ -47,14 +47,14 @@ func playParallel(workers int, newTarget func(worker int) (*target, error), case
 				return
 			}
 			results[w] = playAll(t, func(yield func(*run) bool) {
-				nth, mine := int64(0), taken.Inc()
+				nth, index := int64(0), numStarted.Inc()
 				for _, c := range cases {
 					variants := variantsOf(c, t.container.port())
 					if t.gate == nil {
 						variants = variants[:1]
 					}
 					for _, v := range variants {
-						if nth++; nth < mine {
+						if nth++; nth < index {
 							continue
 						}
 						r, err := newRun(c, v, int(nth), t.container.port())
@@ -65,7 +65,7 @@ func playParallel(workers int, newTarget func(worker int) (*target, error), case
 						if !yield(r) {
 							return
 						}
-						mine = taken.Inc()
+						index = numStarted.Inc()
 					}
 				}
 			})

@@ -8,9 +8,9 @@ import (
 )
 
 func ofContainer(m message) bool {
-	_, own := m.get("X-Container")
+	_, isContainers := m.get("X-Container")
 	_, token := m.get("X-Token")
-	return own || token
+	return isContainers || token
 }
 
 func (o *outcome) judgeClient() {
@@ -18,12 +18,12 @@ func (o *outcome) judgeClient() {
 		return
 	}
 	methods := append(o.methods[:min(len(o.methods), len(o.wants)):len(o.methods)], "GET")
-	list := readResponses(o.stream, methods, o.ended)
+	list := readResponses(o.stream, methods, o.end)
 	if errors.Is(list.err, errMalformed) {
 		o.add(unsafe, "the strict parser rejects the responses: %v", list.err)
 		return
 	}
-	if err := stdlibResponses(o.stream, list.all, methods, list.whole); err != nil {
+	if err := stdlibResponses(o.stream, list.all, methods, list.isComplete); err != nil {
 		o.add(unsafe, "at the client: %v", err)
 	}
 	allowed := len(o.wants)
@@ -43,7 +43,7 @@ func (o *outcome) judgeClient() {
 		if i >= len(o.wants) {
 			wanted = []string{tokenOf(o.id, "k"), tokenOf(o.id, "z")}
 		}
-		if got, own := m.get("X-Token"); own && !slices.Contains(wanted, got) {
+		if got, isContainers := m.get("X-Token"); isContainers && !slices.Contains(wanted, got) {
 			o.add(unsafe, "response %d belongs to %s, not to %s", i, got, wanted)
 		}
 	}
@@ -75,7 +75,7 @@ func (o *outcome) judgeMissing(list responseList, nth int, w want) {
 	case wantReject, wantGate, wantFault:
 		o.add(wrongStatus, "request %d got no response", nth)
 	case wantCut:
-		if list.whole {
+		if list.isComplete {
 			o.add(wrongStatus, "closed without a response head")
 		}
 	}

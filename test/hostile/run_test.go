@@ -32,26 +32,26 @@ type run struct {
 type outcome struct {
 	*run
 	stream   []byte
-	ended    endKind
+	end      endKind
 	sentinel bool // another request was sent on the connection
-	verdicts []verdict
+	findings []finding
 }
 
 // newRun fills in the tokens of a case.
 func newRun(c *hostileCase, v variant, id, userPort int) (*run, error) {
-	words := map[string]string{"userport": strconv.Itoa(userPort)}
+	variables := map[string]string{"userport": strconv.Itoa(userPort)}
 	for role := 'a'; role <= 'z'; role++ {
-		words[strings.ToUpper(string(role))] = tokenOf(id, string(role))
+		variables[strings.ToUpper(string(role))] = tokenOf(id, string(role))
 	}
-	r := &run{c: c, variant: v.name, id: id, userPort: words["userport"], slowly: v.slowly, follower: v.follower, wants: v.wants(c.wants, c.closes)}
+	r := &run{c: c, variant: v.name, id: id, userPort: variables["userport"], slowly: v.slowly, follower: v.follower, wants: v.expectations(c.wants, c.closes)}
 	var err error
-	if r.request, err = expand(v.before+c.request+v.after(c), words); err != nil {
+	if r.request, err = expand(v.firstScript+c.request+v.lastScript(c), variables); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", c.file, c.name, err)
 	}
-	if r.response, err = expand(c.response, words); err != nil {
+	if r.response, err = expand(c.response, variables); err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", c.file, c.name, err)
 	}
-	raw, err := expand(c.raw, words)
+	raw, err := expand(c.raw, variables)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", c.file, c.name, err)
 	}
@@ -135,7 +135,7 @@ func (r *run) do(t *target) *outcome {
 			o.add(hang, "the request after the case got neither a response nor a close")
 		}
 	}
-	o.stream, o.ended, _ = c.state()
+	o.stream, o.end, _ = c.state()
 	o.stream = bytes.Clone(o.stream)
 	o.probe(t)
 	o.awaitBetween(t)
@@ -143,18 +143,18 @@ func (r *run) do(t *target) *outcome {
 }
 
 func (o *outcome) await(t *target, c *client, deadline time.Time) {
-	answered := func(b []byte, e endKind) bool {
+	hasResponse := func(b []byte, e endKind) bool {
 		list := readResponses(b, c.methods, e)
 		return len(list.finals) >= len(o.wants) || errors.Is(list.err, errMalformed)
 	}
 	closed := func(_ []byte, e endKind) bool { return e != endNone }
 	switch o.last() {
 	case wantReject, wantBreak, wantForeign, wantCut:
-		c.wait(deadline, func(b []byte, e endKind) bool { return e != endNone || answered(b, e) })
+		c.wait(deadline, func(b []byte, e endKind) bool { return e != endNone || hasResponse(b, e) })
 		if c.wait(time.Now().Add(min(closeTime, t.timeout)), closed) {
 			return
 		}
-		if b, e, _ := c.state(); answered(b, e) {
+		if b, e, _ := c.state(); hasResponse(b, e) {
 			// With wantCut the gate may keep the connection open after a complete local
 			// reply. It sends such a reply if the container has reset its connection,
 			// because a reset can discard the container's response.
@@ -174,7 +174,7 @@ func (o *outcome) await(t *target, c *client, deadline time.Time) {
 			o.add(hang, "the tunnel does not end with its client")
 		}
 	default:
-		if !c.wait(deadline, answered) {
+		if !c.wait(deadline, hasResponse) {
 			if _, e, _ := c.state(); e == endNone {
 				o.add(hang, "no response")
 			}
@@ -219,8 +219,8 @@ func (o *outcome) probe(t *target) {
 		case len(list.finals) == 0:
 			o.add(nextFailed, "the next request on a new connection got %.80q", b)
 		default:
-			got, own := list.finals[0].get("X-Token")
-			if got != token && own {
+			got, isContainers := list.finals[0].get("X-Token")
+			if got != token && isContainers {
 				o.add(unsafe, "the next request on a new connection got the response to %s", got)
 			} else if got != token {
 				o.add(nextFailed, "the next request on a new connection got %d %.80q", list.finals[0].status, list.finals[0].body)
@@ -234,7 +234,7 @@ func (o *outcome) probe(t *target) {
 func (o *outcome) awaitBetween(t *target) {
 	deadline := time.Now().Add(t.timeout)
 	for {
-		open := t.container.unfinished()
+		open := t.container.describePending()
 		if open == "" {
 			return
 		}
@@ -261,7 +261,7 @@ func newScript(r *run) *script {
 			}
 		}
 	}
-	return &script{steps: steps, early: r.c.early, synced: make(chan struct{}), finished: make(chan struct{})}
+	return &script{steps: steps, early: r.c.early, synced: make(chan struct{}), done: make(chan struct{})}
 }
 
 // release is called when the client has its responses. It ends the {sync} steps of the
@@ -273,7 +273,7 @@ func (s *script) release() {
 		return
 	}
 	select {
-	case <-s.finished:
+	case <-s.done:
 	case <-time.After(hangTime):
 	}
 }

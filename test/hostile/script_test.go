@@ -33,28 +33,28 @@ var stepNames = map[string]stepKind{
 
 var errScript = errors.New("bad script")
 
-// expansion is the state of parsing a script (see testdata/README.md). In the map words,
+// expansion is the state of parsing a script (see testdata/README.md). In the map variables,
 // the text of {NAME} is the value for the key NAME.
 type expansion struct {
-	words map[string]string
-	parts []part
+	variables map[string]string
+	parts     []scriptPart
 	// The key is the name of a span {<b}…{>b}. The value has two indexes in the slice
 	// parts. The first one is the index of the span's first part, and the second one is
 	// the index of the first part after the span.
 	spans map[string][2]int
 }
 
-// part is a step of a script. If the script has {len b} or {hex b} at this place, the
+// scriptPart is a step of a script. If the script has {len b} or {hex b} at this place, the
 // part writes a number: the length of the span with the name b. This number is computed
 // when all parts are known.
-type part struct {
+type scriptPart struct {
 	step
 	lengthOf string
 	base     int
 }
 
-func expand(text string, words map[string]string) ([]step, error) {
-	e := &expansion{words: words, spans: map[string][2]int{}}
+func expand(text string, variables map[string]string) ([]step, error) {
+	e := &expansion{variables: variables, spans: map[string][2]int{}}
 	if err := e.read(text); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func expand(text string, words map[string]string) ([]step, error) {
 	return joined(e.parts), nil
 }
 
-func joined(parts []part) []step {
+func joined(parts []scriptPart) []step {
 	var steps []step
 	for _, p := range parts {
 		last := len(steps) - 1
@@ -92,7 +92,7 @@ func joined(parts []part) []step {
 }
 
 func (e *expansion) write(data string) {
-	e.parts = append(e.parts, part{step: step{stepWrite, []byte(data)}})
+	e.parts = append(e.parts, scriptPart{step: step{stepWrite, []byte(data)}})
 }
 
 func (e *expansion) read(text string) error {
@@ -173,12 +173,12 @@ func unescape(text string) (data, rest string, err error) {
 }
 
 func (e *expansion) macro(name string) error {
-	if value, ok := e.words[name]; ok {
+	if value, ok := e.variables[name]; ok {
 		e.write(value)
 		return nil
 	}
 	if kind, ok := stepNames[name]; ok {
-		e.parts = append(e.parts, part{step: step{kind: kind}})
+		e.parts = append(e.parts, scriptPart{step: step{kind: kind}})
 		return nil
 	}
 	if span, ok := strings.CutPrefix(name, "<"); ok {
@@ -189,13 +189,13 @@ func (e *expansion) macro(name string) error {
 		e.spans[span] = [2]int{e.spans[span][0], len(e.parts)}
 		return nil
 	}
-	word, rest, _ := strings.Cut(name, " ")
-	switch word {
+	command, rest, _ := strings.Cut(name, " ")
+	switch command {
 	case "len":
-		e.parts = append(e.parts, part{lengthOf: rest, base: 10})
+		e.parts = append(e.parts, scriptPart{lengthOf: rest, base: 10})
 		return nil
 	case "hex":
-		e.parts = append(e.parts, part{lengthOf: rest, base: 16})
+		e.parts = append(e.parts, scriptPart{lengthOf: rest, base: 16})
 		return nil
 	case "x":
 		count, unit, _ := strings.Cut(rest, " ")
@@ -203,7 +203,7 @@ func (e *expansion) macro(name string) error {
 		if err != nil {
 			return fmt.Errorf("%w: {%s}: %w", errScript, name, err)
 		}
-		inner, err := expand(unit, e.words)
+		inner, err := expand(unit, e.variables)
 		if err != nil || len(inner) != 1 {
 			return fmt.Errorf("%w: {%s} repeats no plain bytes", errScript, name)
 		}

@@ -49,7 +49,7 @@ func stdlibRequests(stream []byte, found []message, base int) (int, error) {
 // result differs from found, the responses that the strict parser has found. If whole is
 // false, the last of these responses is incomplete. Then net/http must not accept it as
 // complete, except if the end of the connection ends its body.
-func stdlibResponses(stream []byte, found []message, methods []string, whole bool) error {
+func stdlibResponses(stream []byte, found []message, methods []string, isComplete bool) error {
 	source := bytes.NewReader(stream)
 	r := bufio.NewReaderSize(source, 4<<20)
 	nth := 0
@@ -65,7 +65,7 @@ func stdlibResponses(stream []byte, found []message, methods []string, whole boo
 			return nil
 		}
 		body, err := io.ReadAll(response.Body)
-		if i == len(found)-1 && !whole {
+		if i == len(found)-1 && !isComplete {
 			if err == nil && m.framing != frameClose {
 				return fmt.Errorf("net/http accepts response %d as complete", i)
 			}

@@ -128,7 +128,7 @@ func parseRequest(b []byte, asClient bool) (message, error) {
 
 // parseResponse parses the response at the start of b, interim or final. ended says that
 // the connection was closed after b in an orderly way.
-func parseResponse(b []byte, method string, ended bool) (message, error) {
+func parseResponse(b []byte, method string, connClosed bool) (message, error) {
 	var m message
 	line, at, err := cutLine(b, 0)
 	if err != nil {
@@ -166,7 +166,7 @@ func parseResponse(b []byte, method string, ended bool) (message, error) {
 		m.end = at
 		return m, nil
 	}
-	return m, m.readBody(b, 1, ended)
+	return m, m.readBody(b, 1, connClosed)
 }
 
 // cutLine returns the line at offset at, without CRLF, and the offset after the CRLF.

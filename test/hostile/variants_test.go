@@ -4,11 +4,11 @@ import "slices"
 
 // variant is a way to send a case.
 type variant struct {
-	name     string
-	before   string // script of a valid request that is sent first; "" = none
-	follower bool   // another request follows
-	slowly   bool
-	splitAt  int
+	name        string
+	firstScript string // script of a valid request that is sent first; "" = none
+	follower    bool   // another request follows
+	slowly      bool
+	splitAt     int
 }
 
 const (
@@ -25,11 +25,11 @@ func variantsOf(c *hostileCase, userPort int) []variant {
 	if err != nil || c.alone {
 		return all
 	}
-	before := variant{name: "after a valid request", before: validBefore}
+	before := variant{name: "after a valid request", firstScript: validBefore}
 	last := plain.request[len(plain.request)-1].kind
 	leaves := last == stepFinish || last == stepReset
 	if leaves {
-		before.before += "{await}"
+		before.firstScript += "{await}"
 	}
 	all = append(all, before)
 	if len(plain.sent)+len(written(plain.response)) <= slowLimit {
@@ -49,9 +49,9 @@ func variantsOf(c *hostileCase, userPort int) []variant {
 	return all
 }
 
-// after returns a script that sends one more request when the case has been sent, or ""
+// lastScript returns a script that sends one more request when the case has been sent, or ""
 // if the variant sends no more.
-func (v variant) after(c *hostileCase) string {
+func (v variant) lastScript(c *hostileCase) string {
 	if !v.follower {
 		return ""
 	}
@@ -62,16 +62,16 @@ func (v variant) after(c *hostileCase) string {
 	return "GET /" + token + " HTTP/1.1\r\nHost: follower\r\n\r\n"
 }
 
-// wants returns the expectations for all requests of the variant, in the order in which
-// they are sent. The expectations for the case itself are in the parameter own. A request
+// expectations returns the expectations for all requests of the variant, in the order in which
+// they are sent. The expectations for the case itself are in the parameter caseWants. A request
 // before the case adds one. A request after the case adds one only if the gate may serve
 // it. The parameter closing says that the gate closes the connection after the case.
-func (v variant) wants(own []want, closing bool) []want {
-	all := slices.Clone(own)
-	if v.before != "" {
+func (v variant) expectations(caseWants []want, closing bool) []want {
+	all := slices.Clone(caseWants)
+	if v.firstScript != "" {
 		all = append([]want{{kind: wantForward}}, all...)
 	}
-	if last := own[len(own)-1].kind; v.follower && keepsGoing(own) && !closing {
+	if last := caseWants[len(caseWants)-1].kind; v.follower && keepsGoing(caseWants) && !closing {
 		if last != wantEither {
 			last = wantForward
 		}

@@ -141,17 +141,17 @@ func TestKyvernoGivesTheGateToLabelledPodsOfKnativeOnly(t *testing.T) {
 
 	unlabelled := readPod(t)
 	unlabelled.SetLabels(map[string]string{"queuegate": "stable"})
-	without := readPod(t)
-	list, _, _ := unstructured.NestedSlice(without.Object, "spec", "containers")
+	podWithoutGate := readPod(t)
+	list, _, _ := unstructured.NestedSlice(podWithoutGate.Object, "spec", "containers")
 	for _, c := range list {
 		if c := c.(map[string]any); c["name"] == "queue-proxy" {
 			c["name"] = "another"
 		}
 	}
-	if err := unstructured.SetNestedSlice(without.Object, list, "spec", "containers"); err != nil {
+	if err := unstructured.SetNestedSlice(podWithoutGate.Object, list, "spec", "containers"); err != nil {
 		t.Fatal(err)
 	}
-	for name, pod := range map[string]*unstructured.Unstructured{"another label": unlabelled, "no queue-proxy": without} {
+	for name, pod := range map[string]*unstructured.Unstructured{"another label": unlabelled, "no queue-proxy": podWithoutGate} {
 		if got, statuses := admit(t, policy(t), pod, "", "v1", "pods"); !reflect.DeepEqual(got, pod) {
 			t.Errorf("%s: rules %v, changed to\n%v", name, statuses, got)
 		}

@@ -19,7 +19,7 @@ type costState struct {
 	costs                      [8]int8 // cost of each request
 	queue                      [8]int8 // id + 1 of each queued request; 0 = unused
 	waiting                    int
-	holds                      uint8
+	holders                    uint8
 }
 
 func (s costState) fits(id int) bool {
@@ -29,7 +29,7 @@ func (s costState) fits(id int) bool {
 func (s costState) admit(id int) costState {
 	s.inFlight++
 	s.units += int(s.costs[id])
-	s.holds |= 1 << id
+	s.holders |= 1 << id
 	return s
 }
 
@@ -55,7 +55,7 @@ func costModel(c admission.Config) porcupine.Model {
 		Step: func(state, input, output any) (bool, any) {
 			s, in := state.(costState), input.(call)
 			bit := uint8(1) << in.id
-			switch in.what {
+			switch in.operation {
 			case "begin":
 				s.costs[in.id] = int8(in.n)
 				want := admission.Rejected
@@ -76,17 +76,17 @@ func costModel(c admission.Config) porcupine.Model {
 				s.units -= int(s.costs[in.id])
 				return true, s
 			case "end":
-				s.holds &^= bit
+				s.holders &^= bit
 				s.inFlight--
 				return true, s.grant()
 			case "withdraw":
 				i := slices.Index(s.queue[:s.waiting], int8(in.id+1))
 				if i < 0 {
-					return !output.(bool) && s.holds&bit != 0, s
+					return !output.(bool) && s.holders&bit != 0, s
 				}
 				return output.(bool), s.remove(i).grant()
 			case "admitted":
-				return !output.(bool) || s.holds&bit != 0, s
+				return !output.(bool) || s.holders&bit != 0, s
 			}
 			s.costLimit = in.n
 			return true, s.grant()

@@ -18,9 +18,9 @@ import (
 
 // call is an operation with its argument.
 type call struct {
-	what string
-	id   int
-	n    int
+	operation string
+	id        int
+	n         int
 }
 
 // admissionState is the state of the admission model.
@@ -29,7 +29,7 @@ type admissionState struct {
 	inFlight        int
 	queue           [8]int8 // id + 1 of each queued request; 0 = unused
 	waiting         int
-	holds           uint8
+	holders         uint8
 }
 
 func (s admissionState) admit() admissionState {
@@ -37,11 +37,11 @@ func (s admissionState) admit() admissionState {
 	copy(s.queue[:], s.queue[1:])
 	s.queue[len(s.queue)-1] = 0
 	s.waiting--
-	s.holds |= 1 << (id - 1)
+	s.holders |= 1 << (id - 1)
 	return s
 }
 
-func (s admissionState) without(id int) (admissionState, bool) {
+func (s admissionState) dequeue(id int) (admissionState, bool) {
 	i := slices.Index(s.queue[:s.waiting], int8(id+1))
 	if i < 0 {
 		return s, false
@@ -60,14 +60,14 @@ func admissionModel(limit, capacity int) porcupine.Model {
 		Step: func(state, input, output any) (bool, any) {
 			s, in := state.(admissionState), input.(call)
 			bit := uint8(1) << in.id
-			switch in.what {
+			switch in.operation {
 			case "begin":
 				want := admission.Rejected
 				switch {
 				case s.free():
 					want = admission.Admitted
 					s.inFlight++
-					s.holds |= bit
+					s.holders |= bit
 				case s.waiting < s.capacity:
 					want = admission.Queued
 					s.queue[s.waiting] = int8(in.id + 1)
@@ -75,23 +75,23 @@ func admissionModel(limit, capacity int) porcupine.Model {
 				}
 				return output.(admission.Decision) == want, s
 			case "end":
-				s.holds &^= bit
+				s.holders &^= bit
 				if s.waiting > 0 && s.inFlight <= s.limit {
 					return true, s.admit()
 				}
 				s.inFlight--
 				return true, s
 			case "withdraw":
-				after, waited := s.without(in.id)
-				return output.(bool) == waited && (waited || s.holds&bit != 0), after
+				after, waited := s.dequeue(in.id)
+				return output.(bool) == waited && (waited || s.holders&bit != 0), after
 			case "admitted":
 				// A grant changes the counters before the state of the waiter. So
 				// Admitted may return false for a waiter that already has a slot in
 				// the model. If it returns true, the waiter must have a slot.
-				return !output.(bool) || s.holds&bit != 0, s
+				return !output.(bool) || s.holders&bit != 0, s
 			}
 			s.limit = in.n
-			if in.what == "configure" {
+			if in.operation == "configure" {
 				s.capacity = in.id
 			}
 			for s.waiting > 0 && s.free() {
@@ -113,12 +113,12 @@ var born = time.Now()
 func (h *history) do(client int, in call, f func() any) any {
 	began := int64(time.Since(born))
 	out := f()
-	ended := int64(time.Since(born))
+	endTime := int64(time.Since(born))
 	if rand.IntN(2) == 0 {
 		runtime.Gosched() // yield, so that operations overlap
 	}
 	h.mu.Lock()
-	h.all = append(h.all, porcupine.Operation{ClientId: client, Input: in, Call: began, Output: out, Return: ended})
+	h.all = append(h.all, porcupine.Operation{ClientId: client, Input: in, Call: began, Output: out, Return: endTime})
 	h.mu.Unlock()
 	return out
 }
@@ -205,7 +205,7 @@ func TestAdmissionIsLinearizable(t *testing.T) {
 
 // pendingState is the state of the connect queue model.
 type pendingState struct {
-	down    bool
+	isDown  bool
 	due     int8 // whether the next attempt is due: 1 = yes, 0 = no, 2 = unknown
 	line    [8]int8
 	waiting int
@@ -213,11 +213,11 @@ type pendingState struct {
 
 func pendingModel() porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return pendingState{down: true, due: 1} },
+		Init: func() any { return pendingState{isDown: true, due: 1} },
 		Step: func(state, input, output any) (bool, any) {
 			s, in := state.(pendingState), input.(call)
 			at := slices.Index(s.line[:s.waiting], int8(in.id+1))
-			switch in.what {
+			switch in.operation {
 			case "hold":
 				if at < 0 {
 					at = s.waiting
@@ -226,7 +226,7 @@ func pendingModel() porcupine.Model {
 				}
 				try := output.(bool)
 				switch {
-				case !s.down:
+				case !s.isDown:
 					s.due = 2
 					return try, s
 				case at > 0 || s.due == 0:
@@ -242,8 +242,8 @@ func pendingModel() porcupine.Model {
 				s.waiting--
 				return true, s
 			case "refused":
-				news := !s.down
-				s.down = true
+				news := !s.isDown
+				s.isDown = true
 				return output.(bool) == news, s
 			case "hurry":
 				if s.waiting > 0 && s.due == 0 {
@@ -251,13 +251,13 @@ func pendingModel() porcupine.Model {
 				}
 				return true, s
 			case "reached":
-				if s.down {
+				if s.isDown {
 					// Reached first records that the container is up, and then makes
 					// the next attempt due. Another operation may occur between these
 					// two steps, so the model does not know whether an attempt is due.
 					s.due = 2
 				}
-				s.down = false
+				s.isDown = false
 				return true, s
 			}
 			panic("an operation that is not in the model")

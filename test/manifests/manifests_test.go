@@ -136,10 +136,10 @@ func TestTheREADMEOfTheManifestsListsEveryFile(t *testing.T) {
 
 func TestEverySettingNamedInAManifestExists(t *testing.T) {
 	settings := firstColumn(t, settingsDoc)
-	word := regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
+	variable := regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
 	found := 0
 	for _, f := range files(t) {
-		for _, name := range word.FindAllString(f.text, -1) {
+		for _, name := range variable.FindAllString(f.text, -1) {
 			found++
 			if settings[name] == nil {
 				t.Errorf("%s: %s is no setting", f.name, name)

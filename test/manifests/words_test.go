@@ -33,9 +33,9 @@ func TestAutoscalersReadGaugesThatExist(t *testing.T) {
 	}
 }
 
-// words returns all possible values of some labels of the gate's metrics, by label
+// labelValues returns all possible values of some labels of the gate's metrics, by label
 // name. A label is included if its values are a fixed list in the code.
-func words() map[string][]string {
+func labelValues() map[string][]string {
 	known := map[string][]string{
 		"code_class": {"1xx", "2xx", "3xx", "4xx", "5xx", "other"},
 		"cause":      check.CauseWords(),
@@ -56,7 +56,7 @@ var matcher = regexp.MustCompile(`(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"`)
 // labels that are not in words. In a regular expression, each alternative counts as a
 // value. The result checked is the number of values that it has checked.
 func unknownWords(expression string) (unknown []string, checked int) {
-	known := words()
+	known := labelValues()
 	for _, m := range matcher.FindAllStringSubmatch(expression, -1) {
 		label, operator, value := m[1], m[2], m[3]
 		if known[label] == nil {

@@ -421,10 +421,10 @@ func (l *load) describe(o *observation) {
 	l.collector.mu.Lock()
 	defer l.collector.mu.Unlock()
 	o.WithoutParent = l.expected
-	own := map[string]bool{sentTrace: true}
+	ownTraces := map[string]bool{sentTrace: true}
 	for round := range l.Requests/perRound + 1 {
 		for worker := range l.workers {
-			own[sentinel(round, worker)] = true
+			ownTraces[sentinel(round, worker)] = true
 		}
 	}
 	sampled, ids := map[bool][]string{}, map[string]bool{}
@@ -437,7 +437,7 @@ func (l *load) describe(o *observation) {
 	for id := range ids {
 		if decision, ok := l.sent[id]; ok {
 			sampled[decision] = append(sampled[decision], id)
-		} else if !own[id] {
+		} else if !ownTraces[id] {
 			o.Sampled++
 		}
 	}

@@ -105,7 +105,7 @@ func startCollector(certificates string) (*collector, error) {
 }
 
 func serverTLS(dir string, clientAuth tls.ClientAuthType) (*tls.Config, error) {
-	own, err := tls.LoadX509KeyPair(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key"))
+	certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key"))
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func serverTLS(dir string, clientAuth tls.ClientAuthType) (*tls.Config, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
-	return &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: clientAuth, ClientCAs: roots}, nil
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: clientAuth, ClientCAs: roots}, nil
 }
 
 // implementationHeaders depend on the sender's library, not on its configuration.
@@ -127,31 +127,31 @@ var implementationHeaders = map[string]bool{
 // headersOf formats the headers that are not in implementationHeaders, sorted by name.
 // It includes User-Agent only if the test has set it by the environment.
 func headersOf(headers map[string][]string) string {
-	kept := map[string]string{}
+	formatted := map[string]string{}
 	for name, values := range headers {
 		name = strings.ToLower(name)
 		if !implementationHeaders[name] || name == "user-agent" && strings.HasPrefix(values[0], "set-by-environment") {
-			kept[name] = strings.Join(values, "; ")
+			formatted[name] = strings.Join(values, "; ")
 		}
 	}
-	return sorted(kept)
+	return sorted(formatted)
 }
 
 // resourceOf formats the attributes of a resource. It hides which software sent them:
 // it leaves out the attributes telemetry.sdk.*, and replaces the value of
 // service.version.
 func resourceOf(r *resource.Resource) string {
-	kept := map[string]string{}
+	formatted := map[string]string{}
 	for _, a := range r.GetAttributes() {
 		switch {
 		case strings.HasPrefix(a.Key, "telemetry.sdk."): // a documented difference: the gate has no SDK
 		case a.Key == "service.version":
-			kept[a.Key] = "(version)"
+			formatted[a.Key] = "(version)"
 		default:
-			kept[a.Key] = text(a.Value)
+			formatted[a.Key] = text(a.Value)
 		}
 	}
-	return sorted(kept)
+	return sorted(formatted)
 }
 
 func text(v *common.AnyValue) string {

@@ -58,16 +58,16 @@ func compare(t *testing.T, e environment, theirs, ours observation) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		their, our := theirs.Fields[name], ours.Fields[name]
-		same := their == our
+		isSame := their == our
 		if name == "metrics: instruments" {
-			their, our, same = lacking(their, our)
+			their, our, isSame = missingInstruments(their, our)
 		}
 		want, isKnown := known[name]
 		delete(known, name)
 		switch {
-		case !isKnown && !same:
+		case !isKnown && !isSame:
 			t.Errorf("%s\nqueue-proxy: %s\nthe gate:    %s", name, their, our)
-		case isKnown && (same || !matches(their, want.theirs) || !matches(our, want.ours)):
+		case isKnown && (isSame || !matches(their, want.theirs) || !matches(our, want.ours)):
 			t.Errorf("%s is not the documented difference\nqueue-proxy: %s\n       want: %s\nthe gate:    %s\n       want: %s", name, their, want.theirs, our, want.ours)
 		}
 	}
@@ -86,20 +86,20 @@ func matches(got, want string) bool { return got == want || want == something &&
 // design, because its values equal those of http.server.request.body.size.
 const absent = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp http.client.request.body.size By Histogram"
 
-// lacking finds the instruments that queue-proxy sent and the gate did not. The
+// missingInstruments finds the instruments that queue-proxy sent and the gate did not. The
 // parameters list the instruments of each, one per line. The first result lists those
 // that the gate lacks, except the constant absent. The second result is empty, because
 // the gate may send more instruments than queue-proxy. The third result reports whether
 // the gate lacks none.
 //
-// If one of the parameters is empty, lacking returns both unchanged. The third result
+// If one of the parameters is empty, missingInstruments returns both unchanged. The third result
 // then reports whether queue-proxy sent no instruments.
-func lacking(theirs, ours string) (their, our string, same bool) {
+func missingInstruments(theirs, ours string) (their, our string, isSame bool) {
 	if theirs == "" || ours == "" {
 		return theirs, ours, theirs == ""
 	}
-	own := strings.Split(ours, "\n")
-	missing := slices.DeleteFunc(strings.Split(theirs, "\n"), func(i string) bool { return i == absent || slices.Contains(own, i) })
+	ourLines := strings.Split(ours, "\n")
+	missing := slices.DeleteFunc(strings.Split(theirs, "\n"), func(i string) bool { return i == absent || slices.Contains(ourLines, i) })
 	return strings.Join(missing, "\n"), "", len(missing) == 0
 }
 
@@ -112,14 +112,14 @@ func compareShares(t *testing.T, e environment, theirs, ours observation) {
 	if e.shares != nil {
 		wantTheirs, wantOurs = e.shares.theirs, e.shares.ours
 	}
-	for who, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		got  int
 		want float64
 	}{"queue-proxy": {theirs.Sampled, wantTheirs}, "the gate": {ours.Sampled, wantOurs}} {
 		// The tolerance is six standard deviations of the binomial distribution. A
 		// correct sampler exceeds it once in 500 million runs.
 		if tolerance := 6 * math.Sqrt(n*c.want*(1-c.want)); math.Abs(float64(c.got)-c.want*n) > tolerance {
-			t.Errorf("%s has sampled %d of %.0f requests without a parent, want a share of %v", who, c.got, n, c.want)
+			t.Errorf("%s has sampled %d of %.0f requests without a parent, want a share of %v", name, c.got, n, c.want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestSettingNamesMatchTheirRecord(t *testing.T) {
 	if len(lines) < 70 {
 		t.Fatalf("only %d settings", len(lines))
 	}
-	hold(t, "settings.txt", lines)
+	compareRecord(t, "settings.txt", lines)
 }
 
 // The test reads the names from a golden metrics page instead of the code. That is
@@ -67,7 +67,7 @@ func TestMetricNamesMatchTheirRecord(t *testing.T) {
 		slices.Sort(labels[name])
 		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s", kind, name, strings.Join(labels[name], " "))))
 	}
-	hold(t, "metrics.txt", lines)
+	compareRecord(t, "metrics.txt", lines)
 }
 
 func TestOutcomeNamesMatchTheirRecord(t *testing.T) {
@@ -76,5 +76,5 @@ func TestOutcomeNamesMatchTheirRecord(t *testing.T) {
 		m := o.Meaning()
 		lines = append(lines, fmt.Sprintf("%s status %d grpc %d", m.Name, m.Status, m.GRPC))
 	}
-	hold(t, "outcomes.txt", lines)
+	compareRecord(t, "outcomes.txt", lines)
 }

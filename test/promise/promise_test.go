@@ -14,8 +14,8 @@ var (
 	breaking = flag.Bool("break", false, "with -update: also record removed and changed names")
 )
 
-// hold compares lines with a record.
-func hold(t *testing.T, record string, lines []string) {
+// compareRecord compares lines with a record.
+func compareRecord(t *testing.T, record string, lines []string) {
 	t.Helper()
 	path := filepath.Join("testdata", record)
 	text, err := os.ReadFile(path)
@@ -27,10 +27,10 @@ func hold(t *testing.T, record string, lines []string) {
 		recorded = nil
 	}
 	slices.Sort(lines)
-	gone, added := differences(recorded, lines)
-	if len(gone) > 0 && !*breaking {
+	removed, added := differences(recorded, lines)
+	if len(removed) > 0 && !*breaking {
 		t.Errorf("this breaks users: these lines of %s are no longer valid:\n\t%s\nIf that is intended: a line in CHANGELOG.md, and go test ./test/promise -update -break",
-			path, strings.Join(gone, "\n\t"))
+			path, strings.Join(removed, "\n\t"))
 		return
 	}
 	if *update {
@@ -39,16 +39,16 @@ func hold(t *testing.T, record string, lines []string) {
 		}
 		return
 	}
-	if len(gone)+len(added) > 0 {
+	if len(removed)+len(added) > 0 {
 		t.Errorf("new names, which the next version will guarantee:\n\t%s\nRecord it: go test ./test/promise -update", strings.Join(added, "\n\t"))
 	}
 }
 
 // differences returns the elements that only before has, and those that only after has.
-func differences(before, after []string) (gone, added []string) {
+func differences(before, after []string) (removed, added []string) {
 	for _, line := range before {
 		if !slices.Contains(after, line) {
-			gone = append(gone, line)
+			removed = append(removed, line)
 		}
 	}
 	for _, line := range after {
@@ -56,12 +56,12 @@ func differences(before, after []string) (gone, added []string) {
 			added = append(added, line)
 		}
 	}
-	return gone, added
+	return removed, added
 }
 
 func TestRemovedAndAddedNamesAreReported(t *testing.T) {
-	gone, added := differences([]string{"A int", "B int"}, []string{"A string", "B int", "C int"})
-	if !slices.Equal(gone, []string{"A int"}) || !slices.Equal(added, []string{"A string", "C int"}) {
-		t.Errorf("gone %q, added %q", gone, added)
+	removed, added := differences([]string{"A int", "B int"}, []string{"A string", "B int", "C int"})
+	if !slices.Equal(removed, []string{"A int"}) || !slices.Equal(added, []string{"A string", "C int"}) {
+		t.Errorf("gone %q, added %q", removed, added)
 	}
 }

@@ -25,11 +25,11 @@ func moduleDir(t *testing.T, module string) string {
 	if err != nil {
 		t.Fatalf("go mod download %s: %v\n%s", module, err, out)
 	}
-	var where struct{ Dir string }
-	if err := json.Unmarshal(out, &where); err != nil {
+	var moduleInfo struct{ Dir string }
+	if err := json.Unmarshal(out, &moduleInfo); err != nil {
 		t.Fatal(err)
 	}
-	return where.Dir
+	return moduleInfo.Dir
 }
 
 // definition reads a custom resource definition from a module.

@@ -114,17 +114,17 @@ func TestTheTableOfTheEnvironmentMatchesKnative(t *testing.T) {
 	// The test reads the page of settings instead of the code. That is enough, because
 	// a test of package config compares this page with the code.
 	settings := read(t, "../../docs/configuration.md")
-	place := regexp.MustCompile("`([a-z0-9.-]+)` in `config-([a-z]+)`")
+	keyPattern := regexp.MustCompile("`([a-z0-9.-]+)` in `config-([a-z]+)`")
 	found := 0
 	for i, name := range names {
 		row := regexp.MustCompile("(?m)^\\| [^|]*`" + name + "`[^|]* \\|.*$").FindString(settings)
 		if row == "" {
 			t.Errorf("%s is no setting of the gate", name)
 		}
-		if claims := strings.Contains(meanings[i], "no effect"); claims != (strings.Contains(row, "without effect")) {
+		if hasNoEffect := strings.Contains(meanings[i], "no effect"); hasNoEffect != (strings.Contains(row, "without effect")) {
 			t.Errorf("%s: the page says %q, the setting is %q", name, meanings[i], row)
 		}
-		if m := place.FindStringSubmatch(meanings[i]); m != nil {
+		if m := keyPattern.FindStringSubmatch(meanings[i]); m != nil {
 			found++
 			if !strings.Contains(read(t, filepath.Join(serving, "config/core/configmaps", m[2]+".yaml")), m[1]) {
 				t.Errorf("%s: config-%s has no %s", name, m[2], m[1])

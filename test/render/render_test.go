@@ -61,12 +61,12 @@ func helm(values string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := map[string]any{}
-	if err := syaml.Unmarshal([]byte(values), &own); err != nil {
+	ownFields := map[string]any{}
+	if err := syaml.Unmarshal([]byte(values), &ownFields); err != nil {
 		return nil, err
 	}
 	release := chartutil.ReleaseOptions{Name: "web", Namespace: "default", Revision: 1, IsInstall: true}
-	all, err := chartutil.ToRenderValues(chart, own, release, chartutil.DefaultCapabilities)
+	all, err := chartutil.ToRenderValues(chart, ownFields, release, chartutil.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-var held [][]byte
+var allocated [][]byte
 
 func main() {
 	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "well") })
@@ -17,7 +17,7 @@ func main() {
 			for i := 0; i < len(page); i += 4096 {
 				page[i] = 1
 			}
-			held = append(held, page)
+			allocated = append(allocated, page)
 		}
 	})
 	fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:8080", nil))

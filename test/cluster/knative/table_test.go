@@ -16,9 +16,9 @@ import (
 const (
 	coldStarts = 10
 	// The CPU time per request is an average. Each sidecar gets 20,000 requests, in four
-	// batches (turns) of 5,000. In each batch eight clients send concurrently.
-	requests, clients, turns = 20_000, 8, 4
-	rollOuts                 = 2
+	// batches of 5,000. In each batch eight clients send concurrently.
+	requests, clients, rounds = 20_000, 8, 4
+	rollOuts                  = 2
 )
 
 // figures are the measurements of one sidecar.
@@ -49,29 +49,29 @@ func TestTheTableComparesTheGateWithQueueProxy(t *testing.T) {
 	inEffect(t, namespace)
 	theirs := &measured{service: service{namespace: namespace, name: "theirs"}, sidecar: "queue-proxy"}
 	ours := &measured{service: service{namespace: namespace, name: "ours", labels: "{queuegate: canary}"}, sidecar: "queuegate"}
-	both := []*measured{theirs, ours}
+	candidates := []*measured{theirs, ours}
 
-	for _, m := range both {
+	for _, m := range candidates {
 		m.apply(t, 1, nil)
 	}
 	for range coldStarts {
-		for _, m := range both {
+		for _, m := range candidates {
 			m.startCold(t)
 		}
-		slices.Reverse(both)
+		slices.Reverse(candidates)
 	}
-	for _, m := range both {
+	for _, m := range candidates {
 		m.apply(t, 2, map[string]string{"autoscaling.knative.dev/min-scale": "1"})
 		m.scaled(t, func(n int) bool { return n == 1 })
 		m.idle = cluster.ResidentMemory(t, m.process(t))
 	}
-	for range turns {
-		for _, m := range both {
-			m.serve(t, requests/turns)
+	for range rounds {
+		for _, m := range candidates {
+			m.sendRequests(t, requests/rounds)
 		}
-		slices.Reverse(both)
+		slices.Reverse(candidates)
 	}
-	for _, m := range both {
+	for _, m := range candidates {
 		m.loaded = cluster.ResidentMemory(t, m.process(t))
 		m.rollOut(t)
 	}
@@ -132,8 +132,8 @@ func (m *measured) startCold(t *testing.T) {
 	t.Logf("%s: cold start: %.2f s", m.sidecar, took.Seconds())
 }
 
-// serve sends n requests to the pod, and adds up the sidecar's CPU time.
-func (m *measured) serve(t *testing.T, n int) {
+// sendRequests sends n requests to the pod, and adds up the sidecar's CPU time.
+func (m *measured) sendRequests(t *testing.T, n int) {
 	t.Helper()
 	address, process := m.pods(t)[0].Status.PodIP+":8012", m.process(t)
 	before := cluster.CPUTime(t, process)

@@ -35,16 +35,16 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 			if err := tunnel.send("before"); err != nil {
 				t.Fatal(err)
 			}
-			if _, echo, err := tunnel.receive(cluster.Patience); err != nil || string(echo) != "before" {
+			if _, echo, err := tunnel.receive(cluster.WaitTimeout); err != nil || string(echo) != "before" {
 				t.Fatalf("echo %q, %v", echo, err)
 			}
-			finished := make(chan error, 1)
+			result := make(chan error, 1)
 			go func() {
 				response, err := http.Get(fmt.Sprintf("http://%s/delay?ms=%d", address, longRequest.Milliseconds()))
 				if err == nil {
 					err = cluster.Check(response, "")
 				}
-				finished <- err
+				result <- err
 			}()
 			// Wait until the request and the WebSocket are in progress.
 			cluster.Eventually(t, func() error {
@@ -56,12 +56,12 @@ func TestADeletedPodFinishesRequestsAndClosesWebSockets(t *testing.T) {
 			began := time.Now()
 			cluster.Kubectl(t, "-n", namespace, "delete", "pod", pod.Name, "--wait=false")
 
-			if err := tunnel.closed(cluster.Patience); err != nil {
+			if err := tunnel.closed(cluster.WaitTimeout); err != nil {
 				t.Error("WebSocket:", err)
 			}
 			t.Logf("close frame after %.1f s", time.Since(began).Seconds())
 			tunnel.conn.Close()
-			if err := <-finished; err != nil {
+			if err := <-result; err != nil {
 				t.Error("request in progress:", err)
 			}
 			t.Logf("request complete after %.1f s", time.Since(began).Seconds())

@@ -18,8 +18,8 @@ const configDirectory = "../../../config/kubernetes"
 
 // manifests are the objects of config/kubernetes. Tests change only the Deployment.
 type manifests struct {
-	deployment *appsv1.Deployment
-	rest       []string
+	deployment   *appsv1.Deployment
+	otherObjects []string
 }
 
 func base(t *testing.T, changes ...func(*appsv1.Deployment)) *manifests {
@@ -31,7 +31,7 @@ func base(t *testing.T, changes ...func(*appsv1.Deployment)) *manifests {
 			t.Fatal(err)
 		}
 		if kind.Kind != "Deployment" {
-			m.rest = append(m.rest, document)
+			m.otherObjects = append(m.otherObjects, document)
 			continue
 		}
 		m.deployment = new(appsv1.Deployment)
@@ -90,14 +90,14 @@ func (m *manifests) apply(t *testing.T, namespace string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := strings.Join(append(m.rest, string(document)), "\n---\n")
+	all := strings.Join(append(m.otherObjects, string(document)), "\n---\n")
 	cluster.KubectlWith(t, all, "-n", namespace, "apply", "-f", "-")
 	rolledOut(t, namespace)
 }
 
 func rolledOut(t *testing.T, namespace string) {
 	t.Helper()
-	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.Patience))
+	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.WaitTimeout))
 }
 
 // address returns the address of the Service.

@@ -31,11 +31,11 @@ func TestTheOverlaysAreAcceptedByTheAPIServer(t *testing.T) {
 	}
 	t.Run("a mistake is rejected", func(t *testing.T) {
 		manifest := readFile(t, "../../../config/overlays/keda/scaledobject.yaml")
-		for right, wrong := range map[string]string{"pollingInterval: 15": "pollInterval: 15", "minReplicaCount: 2": "minReplicaCount: two"} {
+		for valid, invalid := range map[string]string{"pollingInterval: 15": "pollInterval: 15", "minReplicaCount: 2": "minReplicaCount: two"} {
 			apply := exec.Command("kubectl", "-n", namespace, "apply", "--validate=strict", "-f", "-")
-			apply.Stdin = strings.NewReader(strings.Replace(manifest, right, wrong, 1))
+			apply.Stdin = strings.NewReader(strings.Replace(manifest, valid, invalid, 1))
 			if out, err := apply.CombinedOutput(); err == nil {
-				t.Errorf("%s: %s", wrong, out)
+				t.Errorf("%s: %s", invalid, out)
 			}
 		}
 	})

@@ -121,7 +121,7 @@ func (s *signer) sign(ctx context.Context, namespace string) error {
 		if err != nil {
 			return err
 		}
-		at := func(when time.Time) *metav1.Time { m := metav1.NewTime(when); return &m }
+		at := func(t time.Time) *metav1.Time { m := metav1.NewTime(t); return &m }
 		patch, err := json.Marshal(map[string]any{"status": certificatesv1beta1.PodCertificateRequestStatus{
 			CertificateChain: toPEM(certificate), NotBefore: at(certificate.NotBefore), NotAfter: at(certificate.NotAfter),
 			BeginRefreshAt: at(certificate.NotBefore.Add(time.Hour)),
@@ -176,16 +176,16 @@ func TestAPodCertificateServesAndItsTrustBundleAdmitsClients(t *testing.T) {
 	}).apply(t, namespace)
 	pod := cluster.Pods(t, namespace)[0]
 
-	get := func(by *signer, uri string) (*http.Response, error) {
+	get := func(ca *signer, uri string) (*http.Response, error) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
-		certificate, err := by.issue(&key.PublicKey, uri)
+		certificate, err := ca.issue(&key.PublicKey, uri)
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := &http.Client{Timeout: cluster.Patience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		client := &http.Client{Timeout: cluster.WaitTimeout, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 			RootCAs: s.pool(), ServerName: "web", Certificates: []tls.Certificate{{Certificate: [][]byte{certificate.Raw}, PrivateKey: key}}}}}
 		return client.Get("https://" + pod.Status.PodIP + ":8112/echo")
 	}
@@ -198,14 +198,14 @@ func TestAPodCertificateServesAndItsTrustBundleAdmitsClients(t *testing.T) {
 	if want := spiffe(namespace, pod.Spec.ServiceAccountName); response.StatusCode != 200 || len(leaf.URIs) != 1 || leaf.URIs[0].String() != want {
 		t.Errorf("status %d, certificate of %v, want 200 and %s", response.StatusCode, leaf.URIs, want)
 	}
-	for what, by := range map[string]*signer{"a client with a certificate of another CA": newSigner(t, s.name), "a client of another account": s} {
+	for name, ca := range map[string]*signer{"a client with a certificate of another CA": newSigner(t, s.name), "a client of another account": s} {
 		uri := spiffe(namespace, "frontend")
-		if by == s {
+		if ca == s {
 			uri = spiffe(namespace, "other")
 		}
-		if response, err := get(by, uri); err == nil {
+		if response, err := get(ca, uri); err == nil {
 			response.Body.Close()
-			t.Errorf("%s: status %d, want a failed handshake", what, response.StatusCode)
+			t.Errorf("%s: status %d, want a failed handshake", name, response.StatusCode)
 		}
 	}
 }

@@ -27,8 +27,8 @@ func TestARollOutUnderLoadLosesNoRequest(t *testing.T) {
 			rolledOut(t, namespace)
 			// Old pods drain while new pods serve.
 			cluster.Eventually(t, func() error {
-				if left := strings.Fields(cluster.Kubectl(t, "-n", namespace, "get", "pods", "-o", "name")); len(left) > 2 {
-					return fmt.Errorf("pods %v", left)
+				if remaining := strings.Fields(cluster.Kubectl(t, "-n", namespace, "get", "pods", "-o", "name")); len(remaining) > 2 {
+					return fmt.Errorf("pods %v", remaining)
 				}
 				return nil
 			})

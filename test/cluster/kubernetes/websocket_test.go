@@ -19,7 +19,7 @@ type webSocket struct {
 }
 
 func openWebSocket(address string) (*webSocket, error) {
-	conn, err := net.DialTimeout("tcp", address, cluster.Patience)
+	conn, err := net.DialTimeout("tcp", address, cluster.WaitTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -87,14 +87,14 @@ func (n *nameServer) serve(conn net.PacketConn) error {
 		if m.Unpack(buffer[:size]) != nil || len(m.Questions) != 1 {
 			continue
 		}
-		n.answer(&m)
+		n.fillResponse(&m)
 		if response, err := m.Pack(); err == nil {
 			conn.WriteTo(response, from)
 		}
 	}
 }
 
-func (n *nameServer) answer(m *dnsmessage.Message) {
+func (n *nameServer) fillResponse(m *dnsmessage.Message) {
 	question := m.Questions[0]
 	m.Response, m.Authoritative, m.RecursionAvailable, m.Additionals = true, true, true, nil
 	address, found := n.lookUp(question.Name.String())

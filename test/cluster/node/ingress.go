@@ -110,7 +110,7 @@ type ingress struct {
 	client        dynamic.Interface
 	http1, http2  *http.Transport
 	public, local atomic.Pointer[routes]
-	turn          atomic.Uint64
+	nextEndpoint  atomic.Uint64
 
 	mu    sync.Mutex
 	known map[string]spec // specs by namespace and name
@@ -120,16 +120,16 @@ func (in *ingress) watch() error {
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(in.client, 0).ForResource(ingressResource).Informer()
 	update := func(object any) {
 		u := object.(*unstructured.Unstructured)
-		var whole struct{ Spec spec }
+		var resource struct{ Spec spec }
 		document, err := u.MarshalJSON()
 		if err == nil {
-			err = json.Unmarshal(document, &whole)
+			err = json.Unmarshal(document, &resource)
 		}
 		if err != nil {
 			log.Print(u.GetName(), ": ", err)
 			return
 		}
-		in.change(func() { in.known[u.GetNamespace()+"/"+u.GetName()] = whole.Spec })
+		in.change(func() { in.known[u.GetNamespace()+"/"+u.GetName()] = resource.Spec })
 		if err := in.report(u); err != nil {
 			log.Print(u.GetName(), ": ", err)
 		}
@@ -149,10 +149,10 @@ func (in *ingress) watch() error {
 
 // change calls the given function, which changes the set of known Ingress resources. Then
 // it computes all routes again from these resources. It holds the lock during both steps.
-func (in *ingress) change(by func()) {
+func (in *ingress) change(update func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	by()
+	update()
 	public, local := routes{}, routes{}
 	for _, s := range in.known {
 		for _, rule := range s.Rules {
@@ -200,7 +200,7 @@ func (in *ingress) handler(table *atomic.Pointer[routes]) http.Handler {
 			return
 		}
 		s := to.Splits[0]
-		for n, i := int(in.turn.Add(1)%100), 0; i < len(to.Splits)-1 && n >= to.Splits[i].Percent; i++ {
+		for n, i := int(in.nextEndpoint.Add(1)%100), 0; i < len(to.Splits)-1 && n >= to.Splits[i].Percent; i++ {
 			n -= to.Splits[i].Percent
 			s = to.Splits[i+1]
 		}
@@ -225,7 +225,7 @@ func choose(paths []path, r *http.Request) (best *path) {
 	return best
 }
 
-func (in *ingress) forward(w http.ResponseWriter, r *http.Request, to *path, s split) {
+func (in *ingress) forward(w http.ResponseWriter, r *http.Request, target *path, s split) {
 	service, err := in.services.Services(s.ServiceNamespace).Get(s.ServiceName)
 	if err != nil {
 		http.Error(w, "ingress: "+err.Error(), http.StatusServiceUnavailable)
@@ -247,11 +247,11 @@ func (in *ingress) forward(w http.ResponseWriter, r *http.Request, to *path, s s
 			p.SetXForwarded()
 			p.SetURL(&url.URL{Scheme: "http", Host: net.JoinHostPort(service.Spec.ClusterIP, port)})
 			p.Out.Host = p.In.Host
-			if to.RewriteHost != "" {
+			if target.RewriteHost != "" {
 				p.Out.Header.Set("K-Original-Host", p.In.Host)
-				p.Out.Host = to.RewriteHost
+				p.Out.Host = target.RewriteHost
 			}
-			for _, fields := range []map[string]string{to.AppendHeaders, s.AppendHeaders} {
+			for _, fields := range []map[string]string{target.AppendHeaders, s.AppendHeaders} {
 				for name, value := range fields {
 					p.Out.Header.Set(name, value)
 				}

@@ -26,7 +26,7 @@ const config = "../../../config/"
 func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 	namespace := cluster.Namespace(t)
 	cluster.Kubectl(t, "-n", namespace, "apply", "-k", config+"overlays/hpa")
-	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.Patience))
+	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.WaitTimeout))
 	address := cluster.Kubectl(t, "-n", namespace, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
 	discover(t, namespace)
 	// The load keeps about thirty requests in flight. The autoscaler allows seven per pod
@@ -38,7 +38,7 @@ func TestAHorizontalPodAutoscalerScalesByPrometheusAndItsAdapter(t *testing.T) {
 		}
 		return nil
 	})
-	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.Patience))
+	cluster.Kubectl(t, "-n", namespace, "rollout", "status", "deployment", "web", fmt.Sprintf("--timeout=%v", cluster.WaitTimeout))
 	load.StopComplete(t)
 
 	for _, metric := range []string{"queuegate_in_flight_requests", "kn_serving_queue_depth"} {
@@ -126,9 +126,9 @@ func discover(t *testing.T, namespace string) {
 	if err := write(); err != nil {
 		t.Fatal(err)
 	}
-	end, ended := make(chan struct{}), make(chan struct{})
+	end, done := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(done)
 		for {
 			select {
 			case <-end:
@@ -140,7 +140,7 @@ func discover(t *testing.T, namespace string) {
 			}
 		}
 	}()
-	t.Cleanup(func() { close(end); <-ended })
+	t.Cleanup(func() { close(end); <-done })
 }
 
 // ask returns the number of results of a query.

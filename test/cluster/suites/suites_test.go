@@ -101,7 +101,7 @@ func TestKnativesOwnSuitesRunWithTheGate(t *testing.T) {
 }
 
 // runSuite returns the number of tests that passed, and descriptions of the others.
-func runSuite(t *testing.T, path string) (passed int, others []string) {
+func runSuite(t *testing.T, path string) (passed int, unexpected []string) {
 	only := os.Getenv("SUITE_RUN") // optional pattern for names of tests
 	run := exec.Command(cluster.Suite(path), "-test.run="+only, "-test.v", "-test.parallel=3", "-test.timeout=60m", "-dockerrepo="+cluster.KnativeRegistry,
 		"-tag="+cluster.KnativeTag, "-ingressendpoint="+cluster.NodeAddress, "-disable-logstream", "-enable-alpha", "-enable-beta")
@@ -131,7 +131,7 @@ func runSuite(t *testing.T, path string) (passed int, others []string) {
 				t.Errorf("%s passes: take it off the list", name)
 			}
 		case reason != "":
-			others = append(others, fmt.Sprintf("`%s`: %s", name, reason))
+			unexpected = append(unexpected, fmt.Sprintf("`%s`: %s", name, reason))
 		default:
 			t.Errorf("%s %s: see %s", result, name, log.Name())
 		}
@@ -140,11 +140,11 @@ func runSuite(t *testing.T, path string) (passed int, others []string) {
 		t.Error(err)
 	}
 	run.Wait() // wait for all results
-	t.Logf("%d passed, %d not, in %.0f s", passed, len(others), time.Since(began).Seconds())
-	if passed == 0 && len(others) == 0 {
+	t.Logf("%d passed, %d not, in %.0f s", passed, len(unexpected), time.Since(began).Seconds())
+	if passed == 0 && len(unexpected) == 0 {
 		t.Errorf("no test was run: see %s", log.Name())
 	}
-	return passed, others
+	return passed, unexpected
 }
 
 // result parses a line with the result of a test, or the first line of a panic. For other

@@ -65,7 +65,7 @@ func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler
 		Status: v1.PodStatus{
 			// The scraper appends ":9090/metrics" to this address. After the question
 			// mark, the appended text is only a query, so the test can use any port.
-			PodIP:      launch.At(a.stats) + "/metrics?",
+			PodIP:      launch.Address(a.stats) + "/metrics?",
 			Phase:      v1.PodRunning,
 			StartTime:  &metav1.Time{},
 			Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}},
@@ -76,7 +76,7 @@ func startAutoscaler(t *testing.T, userPort int, settings ...string) *autoscaler
 	}
 	a.StatsScraper = newScraper(a.metric, revision, resources.NewPodAccessor(corev1listers.NewPodLister(pods), "shop", revision),
 		false, netcfg.MeshCompatibilityModeDisabled, zap.NewNop().Sugar())
-	eventually(t, "both metrics ports accept connections", func() bool { return launch.Accepts(launch.At(a.stats)) && launch.Accepts(launch.At(a.page)) })
+	eventually(t, "both metrics ports accept connections", func() bool { return launch.Accepts(launch.Address(a.stats)) && launch.Accepts(launch.Address(a.page)) })
 	return a
 }
 
@@ -111,7 +111,7 @@ func (a *autoscaler) message() (stat metrics.Stat, size int) {
 
 func (a *autoscaler) get(port int, fields http.Header) (*http.Response, []byte) {
 	a.t.Helper()
-	request, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, "http://"+launch.At(port)+"/metrics", nil)
+	request, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, "http://"+launch.Address(port)+"/metrics", nil)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
 			t.Parallel()
 			container := newHolder(t)
 			a := startAutoscaler(t, container.port, fmt.Sprintf("CONTAINER_CONCURRENCY=%d", limit))
-			answered := send(t, a.gate, 3, 4)
+			awaitResponses := send(t, a.gate, 3, 4)
 			inFlight := 7
 			if limit > 0 {
 				inFlight = limit
@@ -222,7 +222,7 @@ func TestAutoscalerReadsSevenRequestsOfWhichThreeAreProxied(t *testing.T) {
 			a.collects(4)
 
 			container.release()
-			answered()
+			awaitResponses()
 			eventually(t, "after the last has ended the scraper reads nothing", func() bool {
 				stat, err := a.Scrape(stableSpan)
 				return err == nil && stat == (metrics.Stat{PodName: stat.PodName})
@@ -284,7 +284,7 @@ func TestTheLargestStatFitsWhatTheAutoscalerReads(t *testing.T) {
 	name := strings.Repeat("p", longestName)
 	container := newHolder(t)
 	a := startAutoscaler(t, container.port, "SERVING_POD="+name)
-	answered := send(t, a.gate, 1, 1)
+	awaitResponses := send(t, a.gate, 1, 1)
 	<-container.began
 	<-container.began
 	// For one second, the message also contains the two rates of arrivals. The test may
@@ -297,17 +297,17 @@ func TestTheLargestStatFitsWhatTheAutoscalerReads(t *testing.T) {
 	}); stat != want {
 		t.Errorf("got %v, want %v", &stat, &want)
 	}
-	if whole := size + 2*9; whole > statLimit {
-		t.Errorf("%d bytes, %d with both rates; the client reads %d", size, whole, statLimit)
+	if total := size + 2*9; total > statLimit {
+		t.Errorf("%d bytes, %d with both rates; the client reads %d", size, total, statLimit)
 	}
 	container.release()
-	answered()
+	awaitResponses()
 }
 
 func TestTheAutoscalersClientIsServedWhileTheGateDrains(t *testing.T) {
 	container := newHolder(t)
 	a := startAutoscaler(t, container.port, "DRAIN_QUIET_SECONDS=60")
-	answered := send(t, a.gate, 1, 0)
+	awaitResponses := send(t, a.gate, 1, 0)
 	<-container.began
 	a.gate.drain()
 	a.fullWindow()
@@ -315,5 +315,5 @@ func TestTheAutoscalersClientIsServedWhileTheGateDrains(t *testing.T) {
 		t.Errorf("the scraper reads %v, %v", &stat, err)
 	}
 	container.release()
-	answered()
+	awaitResponses()
 }

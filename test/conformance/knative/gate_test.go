@@ -80,7 +80,7 @@ func (g *gate) drain() {
 		g.t.Fatal(err)
 	}
 	eventually(g.t, "the drain has begun", func() bool {
-		response, err := http.Get("http://" + launch.At(g.admin) + "/health/ready")
+		response, err := http.Get("http://" + launch.Address(g.admin) + "/health/ready")
 		if err != nil {
 			return false
 		}
@@ -89,7 +89,7 @@ func (g *gate) drain() {
 	})
 }
 
-func (g *gate) url(path string) string { return "http://" + launch.At(g.port) + path }
+func (g *gate) url(path string) string { return "http://" + launch.Address(g.port) + path }
 
 // serve runs h over HTTP/1.1 until the test ends.
 func serve(t *testing.T, h http.Handler) (port int) {
@@ -99,8 +99,8 @@ func serve(t *testing.T, h http.Handler) (port int) {
 	return s.Listener.Addr().(*net.TCPAddr).Port
 }
 
-// eventually polls until holds returns true.
-func eventually(t *testing.T, what string, holds func() bool) {
+// eventually polls until condition returns true.
+func eventually(t *testing.T, description string, condition func() bool) {
 	t.Helper()
-	testkit.Until(t, what, holds)
+	testkit.Until(t, description, condition)
 }

@@ -60,14 +60,14 @@ func TestTheTableListsTheTestedMinorVersions(t *testing.T) {
 		if want := all[0].minor - i; v.minor != want {
 			t.Errorf("1.%d is missing", want)
 		}
-		by := "`make minors`"
+		updatedBy := "`make minors`"
 		switch i {
 		case 0:
-			by = "CI, `make cluster KNATIVE=1`"
+			updatedBy = "CI, `make cluster KNATIVE=1`"
 		case len(all) - 1:
-			by = "CI"
+			updatedBy = "CI"
 		}
-		fmt.Fprintf(&rows, "| %s | %s | %s |\n", v, v.module, by)
+		fmt.Fprintf(&rows, "| %s | %s | %s |\n", v, v.module, updatedBy)
 	}
 	text, err := os.ReadFile(page)
 	if err != nil {

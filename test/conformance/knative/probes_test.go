@@ -68,7 +68,7 @@ func TestActivatorSendsTrafficOnceTheContainerIsReadyAndNoneInADrain(t *testing.
 		t.Errorf("nothing listens: ok=%v, %v", ok, err)
 	}
 
-	l, err := net.Listen("tcp", launch.At(port))
+	l, err := net.Listen("tcp", launch.Address(port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestProbeManagerOfKnativeFindsTheContainerOnceItListens(t *testing.T) {
 	if !manager.Offer(ctx, g.url(nethttp.HealthCheckPath), "pod", 10*time.Millisecond, testTimeout, activatorOptions...) {
 		t.Fatal("the manager does not probe")
 	}
-	l, err := net.Listen("tcp", launch.At(port))
+	l, err := net.Listen("tcp", launch.Address(port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func startGateway(t *testing.T, g *gate) *gateway {
 	proxy := &httputil.ReverseProxy{
 		ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: "http", Host: launch.At(g.port)})
+			r.SetURL(&url.URL{Scheme: "http", Host: launch.Address(g.port)})
 			if r.In.Header.Get(header.HashKey) == header.HashValueOverride {
 				r.Out.Header.Set(header.HashKey, w.hash.Load().(string))
 			}

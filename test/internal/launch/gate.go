@@ -122,7 +122,7 @@ func (g *Gate) Listens(timeout time.Duration) bool {
 		if setting == "QUEUE_SERVING_TLS_PORT" {
 			continue
 		}
-		for deadline := time.Now().Add(timeout); !Accepts(At(port)); time.Sleep(2 * time.Millisecond) {
+		for deadline := time.Now().Add(timeout); !Accepts(Address(port)); time.Sleep(2 * time.Millisecond) {
 			if !g.Running() || time.Now().After(deadline) {
 				return false
 			}
@@ -132,7 +132,7 @@ func (g *Gate) Listens(timeout time.Duration) bool {
 }
 
 // Addr returns the address of a setting's port.
-func (g *Gate) Addr(setting string) string { return At(g.Ports[setting]) }
+func (g *Gate) Addr(setting string) string { return Address(g.Ports[setting]) }
 
 // End kills the gate and removes its files.
 func (g *Gate) End() {

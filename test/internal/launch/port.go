@@ -19,7 +19,7 @@ const (
 
 var (
 	portsMu   sync.Mutex
-	portsLeft []int          // unused ports of the current block
+	freePorts []int          // unused ports of the current block
 	blocks    []net.Listener // listeners that reserve the blocks
 )
 
@@ -37,9 +37,9 @@ func FreePort(t testing.TB) int {
 func Port() int {
 	portsMu.Lock()
 	defer portsMu.Unlock()
-	for len(portsLeft) > 0 || takeBlock() {
-		port := portsLeft[0]
-		portsLeft = portsLeft[1:]
+	for len(freePorts) > 0 || takeBlock() {
+		port := freePorts[0]
+		freePorts = freePorts[1:]
 		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
 		if err == nil {
 			_ = l.Close()
@@ -56,7 +56,7 @@ func FreeRow(t testing.TB, n int) int {
 	portsMu.Lock()
 	defer portsMu.Unlock()
 	for takeBlock() {
-		first := slices.Min(portsLeft[len(portsLeft)-blockSize:])
+		first := slices.Min(freePorts[len(freePorts)-blockSize:])
 		free := true
 		for port := first; port < first+n; port++ {
 			l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
@@ -65,7 +65,7 @@ func FreeRow(t testing.TB, n int) int {
 			}
 			free = free && err == nil
 		}
-		portsLeft = slices.DeleteFunc(portsLeft, func(port int) bool { return first <= port && port < first+n })
+		freePorts = slices.DeleteFunc(freePorts, func(port int) bool { return first <= port && port < first+n })
 		if free {
 			return first
 		}
@@ -84,15 +84,15 @@ func takeBlock() bool {
 		}
 		blocks = append(blocks, l)
 		for _, i := range rand.Perm(blockSize) {
-			portsLeft = append(portsLeft, firstPort+block*blockSize+i)
+			freePorts = append(freePorts, firstPort+block*blockSize+i)
 		}
 		return true
 	}
 	return false
 }
 
-// At returns the address of a loopback port.
-func At(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+// Address returns the address of a loopback port.
+func Address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // Accepts reports whether addr accepts connections.
 func Accepts(addr string) bool {

@@ -12,12 +12,12 @@ func TestConcurrentTestProcessesNeverChooseTheSamePort(t *testing.T) {
 	const processes, each = 4, 600
 	if os.Getenv("GIVE_PORTS") != "" {
 		for range each {
-			os.Stdout.WriteString("port " + At(FreePort(t)) + "\n")
+			os.Stdout.WriteString("port " + Address(FreePort(t)) + "\n")
 		}
 		os.Stdin.Read(make([]byte, 1)) // wait until all processes have chosen ports
 		return
 	}
-	given := map[string]bool{}
+	seen := map[string]bool{}
 	for range processes {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 		cmd.Env = append(os.Environ(), "GIVE_PORTS=1")
@@ -41,10 +41,10 @@ func TestConcurrentTestProcessesNeverChooseTheSamePort(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if given[line.String()] {
+			if seen[line.String()] {
 				t.Errorf("chosen twice: %s", line.String())
 			}
-			given[line.String()] = true
+			seen[line.String()] = true
 		}
 	}
 }

@@ -67,8 +67,8 @@ func (p *Process) Kill() {
 // invariant, or "".
 func (p *Process) Fault() string {
 	for line := range strings.Lines(p.Stderr.String()) {
-		for _, bad := range []string{"DATA RACE", "panic", "BUG:", "fatal error"} {
-			if strings.Contains(line, bad) {
+		for _, invalid := range []string{"DATA RACE", "panic", "BUG:", "fatal error"} {
+			if strings.Contains(line, invalid) {
 				return line
 			}
 		}
