@@ -12,13 +12,13 @@ type TraceFields struct {
 // already. The caller must pass only trace context fields, because Note does not compare
 // whole names. Names are case-insensitive.
 func (t *TraceFields) Note(name, value []byte) {
-	p := t.place(name)
+	p := t.fieldFor(name)
 	if p != nil && *p == nil {
 		*p = value
 	}
 }
 
-func (t *TraceFields) place(name []byte) *[]byte {
+func (t *TraceFields) fieldFor(name []byte) *[]byte {
 	switch len(name) {
 	case len("b3"):
 		return &t.B3

@@ -252,7 +252,7 @@ func pendingModel() porcupine.Model {
 				return true, s
 			case "reached":
 				if s.isDown {
-					// Reached first records that the container is up, and then makes
+					// NoteReached first records that the container is up, and then makes
 					// the next attempt due. Another operation may occur between these
 					// two steps, so the model does not know whether an attempt is due.
 					s.due = 2
@@ -303,9 +303,9 @@ func TestTheConnectQueueIsLinearizable(t *testing.T) {
 			for range 4 {
 				switch rand.IntN(3) {
 				case 0:
-					h.do(4, call{"refused", 0, 0}, func() any { return g.Connects.Refused(now) })
+					h.do(4, call{"refused", 0, 0}, func() any { return g.Connects.NoteRefused(now) })
 				case 1:
-					h.do(4, call{"reached", 0, 0}, func() any { g.Connects.Reached(); return nil })
+					h.do(4, call{"reached", 0, 0}, func() any { g.Connects.NoteReached(); return nil })
 				default:
 					h.do(4, call{"hurry", 0, 0}, func() any { g.Connects.Hurry(); return nil })
 				}

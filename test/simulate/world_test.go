@@ -116,7 +116,7 @@ type gateClock struct{ *world }
 
 func (c gateClock) Now() time.Duration { return time.Duration(c.now) }
 
-func (c gateClock) After(d time.Duration, f func()) (stop func()) {
+func (c gateClock) AfterFunc(d time.Duration, f func()) (stop func()) {
 	stopped := false
 	c.afterIn(c.more, int64(d), func() {
 		if !stopped {

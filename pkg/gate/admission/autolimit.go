@@ -138,7 +138,7 @@ func (a *AutoLimit) AddSample(now, took int64, failed bool, inFlight int) (limit
 	case a.trial == noTrial:
 		a.updateBaseline(now)
 	default:
-		if tooHigh, over := a.judge(now); over {
+		if tooHigh, isDecided := a.judge(now); isDecided {
 			a.decide(now, tooHigh)
 		}
 	}
@@ -157,9 +157,9 @@ func (a *AutoLimit) updateBaseline(now int64) {
 		return
 	}
 	used := w.reached()
-	if now-a.baseline.since > costMemory {
+	if now-a.baseline.firstSample > costMemory {
 		a.baseline.halve()
-		a.baseline.since = now - costMemory/2
+		a.baseline.firstSample = now - costMemory/2
 	}
 	a.baseline.merge(w)
 	a.startWindow(now, 0)
@@ -208,15 +208,15 @@ func (a *AutoLimit) costJumped() bool {
 
 // startWindow discards the samples of the current window and begins a new one after the
 // given delay in ns. Samples that arrive during the delay are ignored.
-func (a *AutoLimit) startWindow(now int64, in float64) {
+func (a *AutoLimit) startWindow(now int64, delay float64) {
 	a.window = limitCost{limit: a.limit}
-	a.countFrom = now + int64(in)
+	a.countFrom = now + int64(delay)
 }
 
 // setBaseline makes the limit in force the baseline, at the cost of the current window.
 func (a *AutoLimit) setBaseline(now int64) {
 	a.baseline, a.trial = a.window, noTrial
-	a.baseline.since = a.countFrom
+	a.baseline.firstSample = a.countFrom
 	a.startWindow(now, 0)
 }
 
@@ -256,22 +256,22 @@ func (a *AutoLimit) minDetectableStep() float64 {
 	return min(max(minStep, math.Exp(3*math.Sqrt(a.baseline.variance()*a.baseline.n/samples))), largeStep)
 }
 
-// judge compares the limit on trial with the baseline. The result over is false if the
+// judge compares the limit on trial with the baseline. The result isDecided is false if the
 // trial needs more samples.
-func (a *AutoLimit) judge(now int64) (tooHigh, over bool) {
+func (a *AutoLimit) judge(now int64) (tooHigh, isDecided bool) {
 	low, high := &a.baseline, &a.window
 	if a.trial == trialDown {
 		low, high = high, low
 	}
-	by, sigma := excessCost(low, high)
+	excess, sigma := excessCost(low, high)
 	age, latency, most := float64(now-a.countFrom), a.window.latency(), float64(a.trialTime())
 	switch {
-	case by > 2.5*sigma:
+	case excess > 2.5*sigma:
 		return true, true
-	case by < -2*sigma && age >= 3*latency && (a.window.variance() < knownVariance || age >= most):
+	case excess < -2*sigma && age >= 3*latency && (a.window.variance() < knownVariance || age >= most):
 		return false, true
-	case age >= max(most, 12*latency) && (math.Abs(by) > sigma || age > 3*most):
-		return by > 0, true
+	case age >= max(most, 12*latency) && (math.Abs(excess) > sigma || age > 3*most):
+		return excess > 0, true
 	}
 	return false, false
 }
@@ -282,8 +282,8 @@ func (a *AutoLimit) clearlyTooHigh() bool {
 	if a.trial != trialUp || a.window.n < minHarmSamples {
 		return false
 	}
-	by, sigma := excessCost(&a.baseline, &a.window)
-	return by > 5*max(sigma, math.Sqrt(a.baseline.variance()*a.baseline.n/a.window.n))
+	excess, sigma := excessCost(&a.baseline, &a.window)
+	return excess > 5*max(sigma, math.Sqrt(a.baseline.variance()*a.baseline.n/a.window.n))
 }
 
 // decide ends a trial, which has compared the baseline with the limit on trial. The

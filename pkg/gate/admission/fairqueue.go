@@ -93,18 +93,18 @@ type flow struct {
 
 // class is one priority class.
 type class struct {
-	byService flowHeap // flows with queued requests, least service first
-	byLength  flowHeap // the same flows, most queued requests first
-	waiting   int
-	virtual   int64 // virtual time in ns, at which a newly active flow starts
-	passed    int   // grants to other classes since the last one to this class
+	byService   flowHeap // flows with queued requests, least service first
+	byLength    flowHeap // the same flows, most queued requests first
+	waiting     int
+	virtual     int64 // virtual time in ns, at which a newly active flow starts
+	otherGrants int   // grants to other classes since the last one to this class
 }
 
 func newFairQueue(clock func() int64, byUnits bool) *fairQueue {
 	q := &fairQueue{clock: clock, flows: map[flowKey]*flow{}, cost: firstCost, byUnits: byUnits}
 	for i := range q.classes {
-		q.classes[i].byService = flowHeap{before: hasLessService, index: func(f *flow) *int { return &f.serviceIndex }}
-		q.classes[i].byLength = flowHeap{before: isLonger, index: func(f *flow) *int { return &f.lengthIndex }}
+		q.classes[i].byService = flowHeap{less: hasLessService, index: func(f *flow) *int { return &f.serviceIndex }}
+		q.classes[i].byLength = flowHeap{less: isLonger, index: func(f *flow) *int { return &f.lengthIndex }}
 	}
 	return q
 }
@@ -234,7 +234,7 @@ func (q *fairQueue) nextClass() *class {
 		case c.waiting == 0:
 		case first == nil:
 			first = c
-		case c.passed >= maxPassed:
+		case c.otherGrants >= maxPassed:
 			return c
 		}
 	}
@@ -253,10 +253,10 @@ func (q *fairQueue) pass(chosen *class) {
 		case first:
 			first = false
 		default:
-			c.passed++
+			c.otherGrants++
 		}
 	}
-	chosen.passed = 0
+	chosen.otherGrants = 0
 }
 
 // unlink removes w from its flow and updates the order of flows.
@@ -347,13 +347,13 @@ func (q *fairQueue) addCost(charge int64) {
 
 // flowHeap is a heap.Interface of flows that know their index in it.
 type flowHeap struct {
-	flows  []*flow
-	before func(a, b *flow) bool
-	index  func(*flow) *int
+	flows []*flow
+	less  func(a, b *flow) bool
+	index func(*flow) *int
 }
 
 func (h *flowHeap) Len() int           { return len(h.flows) }
-func (h *flowHeap) Less(i, j int) bool { return h.before(h.flows[i], h.flows[j]) }
+func (h *flowHeap) Less(i, j int) bool { return h.less(h.flows[i], h.flows[j]) }
 
 func (h *flowHeap) Swap(i, j int) {
 	h.flows[i], h.flows[j] = h.flows[j], h.flows[i]

@@ -5,7 +5,7 @@ import "math"
 // limitCost sums up the cost of requests at one limit.
 type limitCost struct {
 	limit        int
-	since        int64   // time of the first sample
+	firstSample  int64   // time of the first sample
 	n, successes float64 // number of samples, number of successes
 	sum, squares float64 // sum and sum of squares of the times in slots, in ns
 	peak         int     // maximum number of requests in flight
@@ -47,8 +47,8 @@ func (c *limitCost) squaredVariation() float64 {
 
 // variance is the variance of the logarithm of costPerSuccess.
 func (c *limitCost) variance() float64 {
-	good := max(c.successes, 0.5) / c.n
-	return c.squaredVariation()/c.n + max(0, 1-good)/(good*c.n)
+	successRate := max(c.successes, 0.5) / c.n
+	return c.squaredVariation()/c.n + max(0, 1-successRate)/(successRate*c.n)
 }
 
 // settleTime returns a duration in ns. For this long after a change of the limit,
@@ -73,8 +73,8 @@ func (c *limitCost) reached() bool { return float64(c.peak) >= 0.8*float64(c.lim
 // The second result is its standard error. The number of requests in flight may never
 // have reached the higher limit. The formula then uses the highest number reached instead
 // of that limit, but at least the lower limit plus 1.
-func excessCost(low, high *limitCost) (by, sigma float64) {
+func excessCost(low, high *limitCost) (excess, sigma float64) {
 	reached := max(min(high.limit, high.peak), low.limit+1)
-	by = math.Log(high.costPerSuccess()/low.costPerSuccess()) - 0.5*math.Log(float64(reached)/float64(low.limit))
-	return by, math.Sqrt(low.variance() + high.variance())
+	excess = math.Log(high.costPerSuccess()/low.costPerSuccess()) - 0.5*math.Log(float64(reached)/float64(low.limit))
+	return excess, math.Sqrt(low.variance() + high.variance())
 }

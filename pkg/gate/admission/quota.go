@@ -143,13 +143,13 @@ func (a *Controller) next() (w *Waiter) {
 
 // SetRoom sets the room for Config.Brake, which is the number of further requests that
 // may be admitted. Each Release adds one to it. The parameter n is the measured room.
-// The parameter since is the value of Admissions at the time of the measurement.
+// The parameter measuredAt is the value of Admissions at the time of the measurement.
 // SetRoom subtracts from n the number of requests admitted after the measurement,
 // because they have used up part of it. While no request is in flight, one request is
 // admitted regardless of the room.
-func (a *Controller) SetRoom(n int64, since uint64) {
+func (a *Controller) SetRoom(n int64, measuredAt uint64) {
 	a.mu.Lock()
-	a.quota.room = n - int64(a.quota.admitted-since)
+	a.quota.room = n - int64(a.quota.admitted-measuredAt)
 	var calls notices
 	if a.current().isMetered() {
 		calls = a.grantMetered()
@@ -173,7 +173,7 @@ func (a *Controller) Admissions() uint64 {
 func (a *Controller) Busy() <-chan struct{} { return a.busy }
 
 // Units returns the units held by requests in flight, and the limit Config.CostLimit.
-func (a *Controller) Units() (held, limit int) {
+func (a *Controller) Units() (used, limit int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return int(a.quota.units), int(a.quota.costLimit)

@@ -90,14 +90,14 @@ func (s *ServiceTimes) Add(path uint64, now, took int64) {
 	p.deviation += (max(took-p.mean, p.mean-took) - p.deviation) / 4
 	p.mean += (took - p.mean) / 8
 	second := now / int64(time.Second)
-	of := &p.seconds[second%serviceSeconds]
-	if of.second != second {
-		*of = serviceSecond{second: second}
+	bucket := &p.seconds[second%serviceSeconds]
+	if bucket.second != second {
+		*bucket = serviceSecond{second: second}
 	}
-	if of.samples == 0 || took < of.shortest {
-		of.shortest = took
+	if bucket.samples == 0 || took < bucket.shortest {
+		bucket.shortest = took
 	}
-	of.samples++
+	bucket.samples++
 }
 
 // TryTrial reports whether to admit a request that begins at now as a trial.
@@ -105,11 +105,11 @@ func (s *ServiceTimes) TryTrial(path uint64, now int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trials++
-	of := &s.paths[path%servicePaths]
-	if of.trialAt != 0 && now-of.trialAt < TrialInterval {
+	entry := &s.paths[path%servicePaths]
+	if entry.trialAt != 0 && now-entry.trialAt < TrialInterval {
 		return mix(uint64(now)+s.trials)%trialShare == 0
 	}
-	of.trialAt = now
+	entry.trialAt = now
 	return true
 }
 

@@ -37,15 +37,15 @@ const (
 //
 // The zero value is a queue that is not standing. Controller.mu guards it.
 type standingQueue struct {
-	standing bool
-	since    int64 // time at which the window began
-	depth    int   // number of queued requests when the window began
-	handed   int   // number of slots granted to queued requests since the window began
+	standing    bool
+	windowStart int64 // time at which the window began
+	depth       int   // number of queued requests when the window began
+	handed      int   // number of slots granted to queued requests since the window began
 }
 
 // began starts the first window when a request is queued and the queue was empty. That
 // window is not judged, because the requests may be a burst.
-func (q *standingQueue) began(now int64) { *q = standingQueue{since: now, depth: math.MaxInt} }
+func (q *standingQueue) began(now int64) { *q = standingQueue{windowStart: now, depth: math.MaxInt} }
 
 // advance records that a queued request is about to get a slot. The parameter depth is
 // the number of queued requests, and limit is the number of slots. At the end of a
@@ -53,13 +53,13 @@ func (q *standingQueue) began(now int64) { *q = standingQueue{since: now, depth:
 // slots. It then remains standing until it is empty.
 func (q *standingQueue) advance(now int64, depth, limit int) {
 	q.handed++
-	if now-q.since < standingWindow || q.handed < limit {
+	if now-q.windowStart < standingWindow || q.handed < limit {
 		return
 	}
 	if depth >= q.depth && depth > limit {
 		q.standing = true
 	}
-	q.since, q.depth, q.handed = now, depth, 0
+	q.windowStart, q.depth, q.handed = now, depth, 0
 }
 
 // rejects reports whether to reject the oldest queued request. The parameter waited is

@@ -37,8 +37,8 @@ func (t *Ticket) Granted() bool {
 	return true
 }
 
-// Late reports whether StartBy has passed.
-func (t *Ticket) Late(now int64) bool { return t.StartBy != 0 && now >= t.StartBy }
+// IsLate reports whether StartBy has passed.
+func (t *Ticket) IsLate(now int64) bool { return t.StartBy != 0 && now >= t.StartBy }
 
 // NextDeadline returns the earlier of WaitBy and StartBy; 0 = no bound.
 func (t *Ticket) NextDeadline() int64 { return gate.Earliest(t.WaitBy, t.StartBy) }

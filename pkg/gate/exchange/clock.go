@@ -7,8 +7,8 @@ import "time"
 type Clock interface {
 	// Now returns the time since a fixed instant.
 	Now() time.Duration
-	// After calls f on any goroutine when d has passed, unless stop is called earlier.
-	After(d time.Duration, f func()) (stop func())
+	// AfterFunc calls f on any goroutine when d has passed, unless stop is called earlier.
+	AfterFunc(d time.Duration, f func()) (stop func())
 }
 
 type systemClock struct{ began time.Time }
@@ -17,7 +17,7 @@ func newSystemClock() Clock { return systemClock{time.Now()} }
 
 func (c systemClock) Now() time.Duration { return time.Since(c.began) }
 
-func (systemClock) After(d time.Duration, f func()) (stop func()) {
+func (systemClock) AfterFunc(d time.Duration, f func()) (stop func()) {
 	t := time.AfterFunc(d, f)
 	return func() { t.Stop() }
 }

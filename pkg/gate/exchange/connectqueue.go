@@ -33,17 +33,17 @@ type Dial struct {
 	Detects bool
 	// Opened counts the connections opened for this request. NoteResponse resets it.
 	Opened uint8
-	// Why holds the outcome with which the request failed on its last connection. The
+	// LastFailure holds the outcome with which the request failed on its last connection. The
 	// request ends with this outcome if it is not sent on another connection. Undecided =
 	// it has not failed.
-	Why gate.Outcome
+	LastFailure gate.Outcome
 
 	queue    *WaitQueue // nil = not queued
 	deadline int64      // 0 = not waiting for the container
 }
 
 func (d *Dial) begin() {
-	d.First, d.Switched, d.Detects, d.Opened, d.Why = 0, false, false, 0, gate.Undecided
+	d.First, d.Switched, d.Detects, d.Opened, d.LastFailure = 0, false, false, 0, gate.Undecided
 }
 
 // WaitQueue is a FIFO queue of exchanges that wait for a connection. An exchange is in at
@@ -113,11 +113,11 @@ func (d *Dial) cancel(x *Exchange) {
 // container listens. Only the first request attempts to connect. When it succeeds, all
 // others are woken. All methods may be called from any goroutine.
 type ConnectQueue struct {
-	gate         *Gate
-	refusedSince atomic.Int64 // 0 = connections are accepted
-	num          atomic.Int64
-	listened     atomic.Bool // the container has accepted a connection before
-	ended        atomic.Bool // the container has exited and will not listen again
+	gate            *Gate
+	refusedSince    atomic.Int64 // 0 = connections are accepted
+	num             atomic.Int64
+	listened        atomic.Bool // the container has accepted a connection before
+	containerExited atomic.Bool // the container has exited and will not listen again
 
 	mu        sync.Mutex
 	queue     WaitQueue
@@ -144,10 +144,10 @@ func (p *ConnectQueue) MayOpenExtra() bool {
 	return p.Clear() && (p.gate.Standby == nil || p.gate.Standby.Running())
 }
 
-// Refused records that a connection to the container was refused. It returns true if the
+// NoteRefused records that a connection to the container was refused. It returns true if the
 // gate assumed until now that the container accepts connections. So it returns true only
 // for the first of several refusals.
-func (p *ConnectQueue) Refused(now int64) bool {
+func (p *ConnectQueue) NoteRefused(now int64) bool {
 	if !p.refusedSince.CompareAndSwap(0, now) {
 		return false
 	}
@@ -157,8 +157,8 @@ func (p *ConnectQueue) Refused(now int64) bool {
 	return true
 }
 
-// Reached records that the container listens, and wakes all queued requests.
-func (p *ConnectQueue) Reached() {
+// NoteReached records that the container listens, and wakes all queued requests.
+func (p *ConnectQueue) NoteReached() {
 	if p.refusedSince.Load() == 0 || p.refusedSince.Swap(0) == 0 {
 		return
 	}
@@ -175,7 +175,7 @@ func (p *ConnectQueue) Reached() {
 // End records that the container has exited. Queued requests, and requests whose
 // connection is refused later, end immediately.
 func (p *ConnectQueue) End() {
-	p.ended.Store(true)
+	p.containerExited.Store(true)
 	p.wakeAll()
 }
 
@@ -205,10 +205,10 @@ func (p *ConnectQueue) Enqueue(x *Exchange, now int64) (try bool, next int64, o 
 	if p.expired(x, now) {
 		return false, 0, gate.UpstreamNotListening
 	}
-	down := p.refusedSince.Load()
+	refusedSince := p.refusedSince.Load()
 	first := p.queue.First() == x
-	if down == 0 || first && now >= p.attemptAt {
-		pace := gate.QuickPace(now-down, p.gate.Jitter())
+	if refusedSince == 0 || first && now >= p.attemptAt {
+		pace := gate.QuickPace(now-refusedSince, p.gate.Jitter())
 		if p.maxPace > 0 && !p.listened.Load() {
 			pace = min(pace, p.maxPace)
 		}
@@ -238,7 +238,7 @@ func (p *ConnectQueue) join(x *Exchange) bool {
 // expired reports whether the container has exited or x has waited for too long. The
 // first call starts the wait. The caller holds mu.
 func (p *ConnectQueue) expired(x *Exchange, now int64) bool {
-	if p.ended.Load() && p.refusedSince.Load() != 0 {
+	if p.containerExited.Load() && p.refusedSince.Load() != 0 {
 		return true
 	}
 	d := &x.Dial
@@ -252,10 +252,10 @@ func (p *ConnectQueue) expired(x *Exchange, now int64) bool {
 	return now >= d.deadline
 }
 
-// hold queues x if the container is suspended. If the container is running, hold does
+// queueIfSuspended queues x if the container is suspended. If the container is running, queueIfSuspended does
 // nothing and the first result is false. The second result is the outcome with which x
 // ends; Undecided = x does not end.
-func (p *ConnectQueue) hold(x *Exchange) (isHeld bool, o gate.Outcome) {
+func (p *ConnectQueue) queueIfSuspended(x *Exchange) (isSuspended bool, o gate.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {

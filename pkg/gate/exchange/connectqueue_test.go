@@ -12,7 +12,7 @@ func TestAddingAnExchangeToAnotherQueueRemovesItFromTheConnectQueue(t *testing.T
 		t.Fatal(err)
 	}
 	g.Connects.Start(1)
-	g.Connects.Refused(1)
+	g.Connects.NoteRefused(1)
 	var descriptorQueue WaitQueue
 	x, y := &Exchange{}, &Exchange{}
 	x.Bind(g, nil, func() {}, nil)
@@ -41,7 +41,7 @@ func TestAnExchangeInAnotherQueueMayJoinTheConnectQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Connects.Start(1)
-	g.Connects.Refused(1)
+	g.Connects.NoteRefused(1)
 	var protocolQueue WaitQueue
 	x := &Exchange{}
 	x.Bind(g, nil, func() {}, nil)
@@ -62,14 +62,14 @@ func TestQueuedRequestsEndWhenTheContainerHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Connects.Start(1)
-	g.Connects.Reached()
+	g.Connects.NoteReached()
 	var woken int
 	queued, later := &Exchange{}, &Exchange{}
 	queued.Bind(g, nil, func() { woken++ }, nil)
 	later.Bind(g, nil, func() {}, nil)
 	queued.settings, later.settings = g.settings.Load(), g.settings.Load()
 
-	g.Connects.Refused(2)
+	g.Connects.NoteRefused(2)
 	if _, _, o := g.Connects.Enqueue(queued, 2); o != gate.Undecided {
 		t.Fatalf("%s before the container has ended", o)
 	}
@@ -86,7 +86,7 @@ func TestQueuedRequestsEndWhenTheContainerHasEnded(t *testing.T) {
 
 	// A connection can succeed even after End, because a child process of the container
 	// may still be listening. Requests must then be able to connect.
-	g.Connects.Reached()
+	g.Connects.NoteReached()
 	if try, _, o := g.Connects.Enqueue(later, 4); !try || o != gate.Undecided {
 		t.Errorf("%s although connections are accepted", o)
 	}

@@ -57,15 +57,15 @@ type Idleness uint8
 
 // The ranks.
 const (
-	IdleUpstream   Idleness = iota // an upstream connection without an exchange
-	IdleClient                     // a client connection without a request, or one that has not sent a byte
-	UnfinishedHead                 // a client connection that has sent part of a request head or TLS handshake
+	IdleUpstream Idleness = iota // an upstream connection without an exchange
+	IdleClient                   // a client connection without a request, or one that has not sent a byte
+	PartialHead                  // a client connection that has sent part of a request head or TLS handshake
 )
 
 // IdleConnection describes the connection of a set that should be closed first.
 type IdleConnection struct {
-	Idleness Idleness
-	Since    int64 // start of the idle time in ns, on the loops' clock
+	Idleness  Idleness
+	IdleSince int64 // start of the idle time in ns, on the loops' clock
 }
 
 // IdleConnections is a set of connections. Those that are idle can be closed to free
@@ -140,7 +140,7 @@ func (d *Descriptors) Await(notify func()) {
 	d.waiters = append(d.waiters, notify)
 	d.hasWaiters.Store(true)
 	if d.retry == nil {
-		d.retry = d.clock.After(retryInterval, d.notify)
+		d.retry = d.clock.AfterFunc(retryInterval, d.notify)
 	}
 }
 
@@ -191,10 +191,10 @@ type reclaimRound struct {
 	source  int            // index in sources of the set to which that connection belongs
 }
 
-func (r *reclaimRound) found(at int, c IdleConnection, ok bool) {
+func (r *reclaimRound) found(index int, c IdleConnection, ok bool) {
 	r.mu.Lock()
 	if ok && (!r.any || c.before(r.oldest)) {
-		r.any, r.oldest, r.source = true, c, at
+		r.any, r.oldest, r.source = true, c, index
 	}
 	r.pending--
 	last := r.pending == 0
@@ -213,5 +213,5 @@ func (d *Descriptors) current(r *reclaimRound) bool {
 }
 
 func (c IdleConnection) before(o IdleConnection) bool {
-	return c.Idleness < o.Idleness || c.Idleness == o.Idleness && c.Since < o.Since
+	return c.Idleness < o.Idleness || c.Idleness == o.Idleness && c.IdleSince < o.IdleSince
 }

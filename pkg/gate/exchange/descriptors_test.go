@@ -60,7 +60,7 @@ func newDescriptors(t *testing.T, n int, sets ...*idleSet) *Descriptors {
 
 func TestTheOldestConnectionOfTheLowestRankIsClosedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		heads := &idleSet{rank: UnfinishedHead, since: []int64{1, 2}}
+		heads := &idleSet{rank: PartialHead, since: []int64{1, 2}}
 		one := &idleSet{rank: IdleClient, since: []int64{10, 13, 14}}
 		other := &idleSet{rank: IdleClient, since: []int64{12, 11}}
 		upstreams := &idleSet{rank: IdleUpstream, since: []int64{20}}

@@ -83,7 +83,7 @@ func (d *Drain) start(handedOver bool) bool {
 	d.active.Store(true)
 	close(d.started)
 	if d.period > 0 {
-		d.clock.After(d.period, d.checkQuiet)
+		d.clock.AfterFunc(d.period, d.checkQuiet)
 	} else {
 		d.advance()
 	}
@@ -180,8 +180,8 @@ func (d *Drain) checkQuiet() {
 	if d.state != drainDraining {
 		return
 	}
-	if left := d.period - (d.clock.Now() - time.Duration(d.lastActivity.Load())); left > 0 {
-		d.clock.After(left, d.checkQuiet)
+	if remaining := d.period - (d.clock.Now() - time.Duration(d.lastActivity.Load())); remaining > 0 {
+		d.clock.AfterFunc(remaining, d.checkQuiet)
 		return
 	}
 	d.becomeQuiet()

@@ -171,7 +171,7 @@ type evictable struct {
 
 	// evictions.mu guards the next fields.
 	list.Node[evictable]
-	in     *list.List[evictable, *evictable] // nil = in no list
+	inList *list.List[evictable, *evictable] // nil = in no list
 	class  uint8
 	number uint64 // admission number
 	// A queued request waits for the slot of its victim. An evicted request has a waiter,
@@ -197,7 +197,7 @@ func (r *evictions) evict(w *evictable, class uint8, rule Eviction, burst int, n
 	if w.victim != nil {
 		return 0
 	}
-	if w.in == nil {
+	if w.inList == nil {
 		w.class = class
 		w.push(&r.overdue[class])
 	}
@@ -279,14 +279,14 @@ func (r *evictions) wakeFirst() {
 }
 
 func (e *evictable) push(l *list.List[evictable, *evictable]) {
-	e.in = l
+	e.inList = l
 	l.Push(e)
 }
 
 func (e *evictable) remove() {
-	if e.in != nil {
-		e.in.Remove(e)
-		e.in = nil
+	if e.inList != nil {
+		e.inList.Remove(e)
+		e.inList = nil
 	}
 }
 

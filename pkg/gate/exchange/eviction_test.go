@@ -237,7 +237,7 @@ type steppedClient struct {
 func (c *steppedClient) Pump(Sink) bool         { return false }
 func (c *steppedClient) Consumed() int64        { return 0 }
 func (c *steppedClient) Ended() bool            { return true }
-func (c *steppedClient) Whole() bool            { return true }
+func (c *steppedClient) FullyRead() bool        { return true }
 func (c *steppedClient) Failed() bool           { return false }
 func (c *steppedClient) Malformed() bool        { return false }
 func (c *steppedClient) Flush() (bool, bool)    { return false, !c.full }
@@ -321,7 +321,7 @@ type stepped struct {
 	client    steppedClient
 	container steppedContainer
 	wakes     int
-	ending    Ending
+	ending    StepResult
 	outcome   gate.Outcome
 }
 
@@ -347,7 +347,7 @@ func (s *stepped) step(now int64) (next int64) {
 	return next
 }
 
-func (s *stepped) want(t *testing.T, e Ending, o gate.Outcome) {
+func (s *stepped) want(t *testing.T, e StepResult, o gate.Outcome) {
 	t.Helper()
 	if s.ending != e || s.outcome != o {
 		t.Errorf("ending %d with outcome %s, want %d with %s", s.ending, s.outcome, e, o)
@@ -495,7 +495,7 @@ func TestWithAHardLimitAnEvictedRequestHoldsItsSlotUntilTheContainerCloses(t *te
 	for _, c := range []struct {
 		name string
 		head string
-		want Ending
+		want StepResult
 	}{
 		{"before the response head", "", Rejected},
 		{"after the response head", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", CutOff},

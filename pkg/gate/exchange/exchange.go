@@ -67,12 +67,12 @@ type Exchange struct {
 	Burst bool
 	// GRPC is the gRPC status for the upstream's reset code; 0 = use the status of the
 	// outcome.
-	GRPC     uint8
-	observed bool         // Observer.Begin was called, so Observer.End must follow
-	retries  uint8        // number of retries
-	received bool         // in StateAbandoned: the final response head has arrived
-	held     gate.Outcome // in StateAbandoned: the outcome with which the exchange ends
-	interims bool         // an interim response has been forwarded
+	GRPC           uint8
+	observed       bool         // Observer.Begin was called, so Observer.End must follow
+	retries        uint8        // number of retries
+	received       bool         // in StateAbandoned: the final response head has arrived
+	pendingOutcome gate.Outcome // in StateAbandoned: the outcome with which the exchange ends
+	interims       bool         // an interim response has been forwarded
 
 	tracked *tracked // data for Config.Overload; nil = not needed so far
 }
@@ -151,7 +151,7 @@ func (x *Exchange) End(o gate.Outcome) {
 	x.settings.overload.endFlight(x)
 	x.settings.overload.endUpload(x)
 	if m := x.gate.load; m.metering() && x.Ended != 0 && !x.Unlimited {
-		m.ended(&x.Record, x.failedFor(o))
+		m.requestEnded(&x.Record, x.failedFor(o))
 	}
 	x.Dial.cancel(x)
 	if x.state == StateTunnelling {
@@ -230,7 +230,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 // queued checks whether the queued exchange has got a slot, has expired or has been shed.
 func (x *Exchange) queued(now int64) gate.Outcome {
 	switch {
-	case x.ticket.Late(now):
+	case x.ticket.IsLate(now):
 		return gate.DeadlineExceeded
 	case x.ticket.Granted():
 		x.admitted(0)
@@ -276,11 +276,11 @@ func (x *Exchange) admitted(at time.Duration) {
 	}
 }
 
-// stamp sets *at to the current time if the observer, overload control, Server-Timing
+// stamp sets *dst to the current time if the observer, overload control, Server-Timing
 // or load reports need it.
-func (x *Exchange) stamp(at *time.Duration) {
+func (x *Exchange) stamp(dst *time.Duration) {
 	if x.observed || x.settings.overload != nil || x.gate.ServerTiming || x.gate.load.metering() {
-		*at = time.Duration(x.clock())
+		*dst = time.Duration(x.clock())
 	}
 }
 

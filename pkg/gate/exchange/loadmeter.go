@@ -37,10 +37,10 @@ type loadMeter struct {
 	gate   *Gate
 	active atomic.Bool
 
-	mu       sync.Mutex // guards the next fields
-	at       int64      // time of the last update of sums, in ns
-	inFlight int        // requests in flight at the last update
-	sums     loadSums
+	mu        sync.Mutex // guards the next fields
+	updatedAt int64      // time of the last update of sums, in ns
+	inFlight  int        // requests in flight at the last update
+	sums      loadSums
 }
 
 // loadSums holds sums that decay by a factor of e per loadAverage. The measured time is
@@ -77,7 +77,7 @@ func (m *loadMeter) start(now int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.active.Load() {
-		m.at, m.inFlight = now, m.gate.Admission.InFlight()
+		m.updatedAt, m.inFlight = now, m.gate.Admission.InFlight()
 		m.active.Store(true)
 	}
 }
@@ -85,8 +85,8 @@ func (m *loadMeter) start(now int64) {
 // update brings the sums up to date, and reads the number of requests in flight for the
 // next update. The caller holds mu.
 func (m *loadMeter) update(now int64) {
-	m.sums.advance(time.Duration(now-m.at), m.inFlight)
-	m.at, m.inFlight = max(m.at, now), m.gate.Admission.InFlight()
+	m.sums.advance(time.Duration(now-m.updatedAt), m.inFlight)
+	m.updatedAt, m.inFlight = max(m.updatedAt, now), m.gate.Admission.InFlight()
 }
 
 // moved records that a slot was taken or released.
@@ -96,7 +96,7 @@ func (m *loadMeter) moved(now int64) {
 	m.mu.Unlock()
 }
 
-func (m *loadMeter) ended(r *gate.Record, failed bool) {
+func (m *loadMeter) requestEnded(r *gate.Record, failed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.update(int64(r.Ended))

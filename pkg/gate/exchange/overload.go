@@ -126,11 +126,11 @@ func newOverload(g *Gate, c OverloadConfig, previous *overload) *overload {
 // It returns DeadlineExceeded if that time has passed.
 func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	x.ticket.StartBy = 0
-	by := &v.DeadlineBy
-	if !by.Set() || !x.gate.Trusts(x.Peer.Addr()) {
+	selector := &v.DeadlineBy
+	if !selector.Set() || !x.gate.Trusts(x.Peer.Addr()) {
 		return gate.Undecided
 	}
-	d, ok := by.timeout(x.Fields)
+	d, ok := selector.timeout(x.Fields)
 	if !ok {
 		return gate.Undecided
 	}
@@ -138,10 +138,10 @@ func (v *overload) checkDeadline(x *Exchange) gate.Outcome {
 	deadline := max(now+int64(d), 1)
 	path := pathHash(x)
 	shortest, typical := v.service.Estimate(path, now)
-	if late := now >= deadline-shortest; late && (now >= deadline || !v.service.TryTrial(path, now)) {
+	if isLate := now >= deadline-shortest; isLate && (now >= deadline || !v.service.TryTrial(path, now)) {
 		x.ticket.StartBy = max(deadline-shortest, 1)
 		return gate.DeadlineExceeded
-	} else if late {
+	} else if isLate {
 		x.ticket.StartBy = deadline // start as a trial, although a late response is likely
 		return gate.Undecided
 	}
@@ -261,14 +261,14 @@ func (v *overload) nextStallCheck(now int64) int64 {
 // stream. In this case the result known is true only if the request was served with a
 // status below 400.
 func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
-	answered, incomplete := x.Responded, x.tracked.early
-	if answered == 0 {
-		answered, incomplete = x.Ended, x.down != nil && !x.down.Ended()
+	respondedAt, incomplete := x.Responded, x.tracked.early
+	if respondedAt == 0 {
+		respondedAt, incomplete = x.Ended, x.down != nil && !x.down.Ended()
 	}
 	if incomplete && (o != gate.Served || x.Status >= 400) {
 		return 0, false
 	}
-	return max(int64(answered-max(x.Admitted, x.tracked.uploaded)), 0), true
+	return max(int64(respondedAt-max(x.Admitted, x.tracked.uploaded)), 0), true
 }
 
 // AddCheck adds the duration of a readiness check to the adaptive limit. The parameter

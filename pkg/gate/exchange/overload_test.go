@@ -455,7 +455,7 @@ func (c *slowUpload) Failed() bool                         { return false }
 func (c *slowUpload) Broken() bool                         { return false }
 func (c *slowUpload) ExpectsContinue() bool                { return false }
 func (c *slowUpload) Ended() bool                          { return c.pieces == 0 }
-func (c *slowUpload) Whole() bool                          { return c.pieces == 0 }
+func (c *slowUpload) FullyRead() bool                      { return c.pieces == 0 }
 func (c *slowUpload) Consumed() int64                      { return 0 }
 func (c *slowUpload) Respond(*wire.Response)               {}
 func (c *slowUpload) Flush() (bool, bool)                  { return false, true }

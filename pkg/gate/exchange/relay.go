@@ -7,17 +7,17 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// Ending is the state of an exchange after a Step: either it is Ongoing, or it has ended
-// in one of the ways below. The downstream side uses the Ending to finish the response.
-type Ending uint8
+// StepResult is the state of an exchange after a Step: either it is Ongoing, or it has ended
+// in one of the ways below. The downstream side uses the StepResult to finish the response.
+type StepResult uint8
 
-// The endings of a step.
+// The results of a step.
 const (
-	Ongoing   Ending = iota // the exchange needs another step
-	Completed               // the response has been sent completely
-	Rejected                // send the local reply of the outcome; no byte of a final response has been sent
-	CutOff                  // part of the response has been sent; make the truncation visible to the client
-	Closed                  // send nothing; the client has disconnected or the tunnel has ended
+	Ongoing   StepResult = iota // the exchange needs another step
+	Completed                   // the response has been sent completely
+	Rejected                    // send the local reply of the outcome; no byte of a final response has been sent
+	CutOff                      // part of the response has been sent; make the truncation visible to the client
+	Closed                      // send nothing; the client has disconnected or the tunnel has ended
 )
 
 // retryPauses are the delays before each retry. Their number limits the retries.
@@ -35,14 +35,14 @@ func (x *Exchange) retryPause() int64 {
 // Step advances the exchange without blocking. If e is Ongoing, the caller must call Step
 // again by the time next (0 = no deadline). Otherwise the exchange has ended with the
 // outcome o.
-func (x *Exchange) Step(now int64) (e Ending, o gate.Outcome, next int64) {
+func (x *Exchange) Step(now int64) (e StepResult, o gate.Outcome, next int64) {
 	if x.settings.wait != nil {
 		return x.stepWaiting(now)
 	}
 	return x.step(now)
 }
 
-func (x *Exchange) step(now int64) (e Ending, o gate.Outcome, next int64) {
+func (x *Exchange) step(now int64) (e StepResult, o gate.Outcome, next int64) {
 	for {
 		switch x.state {
 		case StateArrived, StateQueued:
@@ -62,14 +62,14 @@ func (x *Exchange) step(now int64) (e Ending, o gate.Outcome, next int64) {
 				return Ongoing, o, gate.Earliest(gate.Earliest(next, x.timeouts.NextDeadline()), x.ticket.StartBy)
 			}
 		case StateAbandoned:
-			if x.isEvicted() && x.held != gate.Evicted { // evicted after a disconnect
-				x.held = gate.Evicted
+			if x.isEvicted() && x.pendingOutcome != gate.Evicted { // evicted after a disconnect
+				x.pendingOutcome = gate.Evicted
 				x.up.HangUp(true)
 			}
 			if !x.discardRest(now) {
 				return Ongoing, gate.Undecided, x.timeouts.NextDeadline()
 			}
-			o = x.heldOutcome()
+			o = x.finalOutcome()
 		default:
 			o, next = x.relay(now)
 			if o == gate.Undecided && x.state != StateConnecting && x.state != StateAbandoned {
@@ -89,14 +89,14 @@ func (x *Exchange) connect(now int64) (next int64, o gate.Outcome) {
 	if o := x.expired(now); o != gate.Undecided {
 		return 0, o
 	}
-	if x.ticket.Late(now) {
+	if x.ticket.IsLate(now) {
 		return 0, gate.DeadlineExceeded
 	}
 	if now < x.retryAt {
 		return x.retryAt, gate.Undecided
 	}
 	if s := x.gate.Standby; s != nil && !s.Running() {
-		if isHeld, o := x.gate.Connects.hold(x); isHeld {
+		if isSuspended, o := x.gate.Connects.queueIfSuspended(x); isSuspended {
 			return 0, o
 		}
 	}
@@ -171,7 +171,7 @@ func (x *Exchange) relay(now int64) (o gate.Outcome, next int64) {
 			switch {
 			case x.state == StateResponding && x.delivered():
 				o = gate.Served // the client already has the whole response
-			case o == gate.Evicted && x.hold(o):
+			case o == gate.Evicted && x.keepSlot(o):
 				o = gate.Undecided
 			}
 			return o, 0
@@ -269,8 +269,8 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 // A request changes to the other protocol at most once. If the container may not support
 // the protocol, but the request is not retried, the gate opens one more connection. This
 // connection only detects the protocol for later requests. The request itself ends with
-// the outcome why.
-func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
+// the outcome cause.
+func (x *Exchange) failed(cause gate.Outcome, now int64) gate.Outcome {
 	if x.retries == 0 && !x.up.Sent() {
 		x.Forwarded = 0
 	}
@@ -278,7 +278,7 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	mismatch := x.up.ProtocolMismatch()
 	retry := false
 	switch {
-	case why == gate.HeadTooLarge: // a retry would fail too
+	case cause == gate.HeadTooLarge: // a retry would fail too
 	case mismatch && d.Switched, x.retries >= maxRetries:
 	case x.up.Unprocessed():
 		retry = x.down.Rewind(false)
@@ -293,10 +293,10 @@ func (x *Exchange) failed(why gate.Outcome, now int64) gate.Outcome {
 	case x.down.CheckDisconnected():
 		return gate.ClientGone // disconnected, although the loop has not reported it yet
 	case !detects:
-		return why
+		return cause
 	}
 	d.Switched = d.Switched || mismatch
-	d.Detects, d.Why = detects, why
+	d.Detects, d.LastFailure = detects, cause
 	if retry {
 		x.gate.Retries.Inc()
 		x.retryAt = now + x.retryPause()
@@ -364,8 +364,8 @@ func (x *Exchange) releaseSlot() (moved bool) {
 	if x.state != StateResponding || !x.limited() || !x.uploadEnded() {
 		return false
 	}
-	moved, whole := x.up.ReadAhead()
-	if !whole {
+	moved, complete := x.up.ReadAhead()
+	if !complete {
 		return moved
 	}
 	x.stamp(&x.Ended)
@@ -395,42 +395,42 @@ func (x *Exchange) switchProtocols(now int64) {
 // slot.
 func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	x.down.Drop()
-	if !x.hold(gate.ClientGone) {
+	if !x.keepSlot(gate.ClientGone) {
 		return gate.ClientGone, 0
 	}
 	return gate.Undecided, 0 // the request can still be evicted, because it holds its slot
 }
 
-// hold keeps the slot of a request that would end with the outcome o. The slot is kept
+// keepSlot keeps the slot of a request that would end with the outcome o. The slot is kept
 // until the container has finished with the request, or until the request timeout
 // expires. Meanwhile no other request gets the slot, so the container does not work on
 // more requests than the limit allows.
 //
-// If hold returns false, the slot is not kept, for one of these reasons: HardConcurrency
+// If keepSlot returns false, the slot is not kept, for one of these reasons: HardConcurrency
 // is not set, no byte of the request was sent, the exchange is a tunnel, or the exchange
 // does not use a regular slot.
-func (x *Exchange) hold(o gate.Outcome) bool {
+func (x *Exchange) keepSlot(o gate.Outcome) bool {
 	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || x.Unlimited || !x.up.Sent() {
 		return false
 	}
 	if x.state == StateResponding {
 		x.Status = x.up.Status()
 	}
-	x.held, x.received = o, x.state == StateResponding
+	x.pendingOutcome, x.received = o, x.state == StateResponding
 	x.to(StateAbandoned)
 	x.up.HangUp(o == gate.Evicted)
 	x.timeouts.KeepRequestDeadline()
 	return true
 }
 
-// heldOutcome returns the outcome of an exchange whose slot was kept by the method hold.
+// finalOutcome returns the outcome of an exchange whose slot was kept by the method keepSlot.
 // If the client has disconnected, the outcome is ClientGone. Otherwise it is the outcome
 // that was passed to hold, or Evicted if the request was evicted afterwards.
-func (x *Exchange) heldOutcome() gate.Outcome {
+func (x *Exchange) finalOutcome() gate.Outcome {
 	if x.down.Disconnected() {
 		return gate.ClientGone
 	}
-	return x.held
+	return x.pendingOutcome
 }
 
 // discardRest discards the response. It reports whether the slot may be released.
@@ -460,7 +460,7 @@ func (discard) Broken() bool        { return false }
 
 // conclude ends the exchange and releases the upstream connection. It returns how the
 // downstream side must finish.
-func (x *Exchange) conclude(o gate.Outcome) (e Ending) {
+func (x *Exchange) conclude(o gate.Outcome) (e StepResult) {
 	switch up := x.up; {
 	case up == nil && o == gate.ClientGone:
 		x.down.Drop()

@@ -111,8 +111,8 @@ func TestAReusedExchangeForgetsTheDeadlineOfItsPreviousRequest(t *testing.T) {
 		mustApply(t, g, func(c *Config) { c.Overload = OverloadConfig{} })
 		b.Arrive()
 		time.Sleep(time.Hour)
-		if o := b.Admit(t.Context()); o != gate.Undecided || b.ticket.Late(b.clock()) {
-			t.Errorf("%s; late because of the previous request's deadline: %v", o, b.ticket.Late(b.clock()))
+		if o := b.Admit(t.Context()); o != gate.Undecided || b.ticket.IsLate(b.clock()) {
+			t.Errorf("%s; late because of the previous request's deadline: %v", o, b.ticket.IsLate(b.clock()))
 		}
 		b.End(gate.Served)
 	})

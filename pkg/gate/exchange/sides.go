@@ -67,16 +67,16 @@ type Downstream interface {
 	// Idempotent reports whether the request method is idempotent (RFC 9110 section
 	// 9.2.2).
 	Idempotent() bool
-	// Whole reports whether the entire request has been read.
-	Whole() bool
+	// FullyRead reports whether the entire request has been read.
+	FullyRead() bool
 	// Received reports whether the client has sent the entire request, even if not all of
 	// it has been read.
 	Received() bool
 	// Rewind moves back to the first byte of the request body, so that it can be sent
 	// again. It returns false if bytes that were already read are no longer in the replay
-	// buffer. If whole is true, it also returns false if the replay buffer does not hold
+	// buffer. If complete is true, it also returns false if the replay buffer does not hold
 	// the whole body.
-	Rewind(whole bool) bool
+	Rewind(complete bool) bool
 	// Continue sends a 100.
 	Continue()
 	// Interim forwards a 1xx response.
@@ -99,9 +99,9 @@ type Upstream interface {
 	Sink   // the request
 
 	// Send begins to send the request req of the client at the address peer. The response
-	// will be written to the sink response. The result soon reports whether the first byte
+	// will be written to the sink response. The result writesSoon reports whether the first byte
 	// of the request is written at the end of this loop iteration.
-	Send(req *wire.Request, peer netip.Addr, response Sink) (soon bool)
+	Send(req *wire.Request, peer netip.Addr, response Sink) (writesSoon bool)
 	// Receive reads the next response head. If the state is HeadFailed, the outcome is
 	// the cause.
 	Receive() (HeadState, gate.Outcome)
@@ -125,9 +125,9 @@ type Upstream interface {
 	// StoppedReading reports whether the container will not read the rest of the request.
 	StoppedReading() bool
 	// ReadAhead reads the rest of the response into buffers while the client reads
-	// nothing. The result moved reports whether bytes were read. The result whole reports
+	// nothing. The result moved reports whether bytes were read. The result complete reports
 	// whether the entire response has been read.
-	ReadAhead() (moved, whole bool)
+	ReadAhead() (moved, complete bool)
 	// Complete ends the exchange after its response has been read. The parameter open is
 	// true if the request has not been sent completely. Then an HTTP/1 connection is
 	// closed, and an HTTP/2 stream is reset.
@@ -160,8 +160,8 @@ type Connector interface {
 	// Undecided, x still waits for a connection, and the caller must call Connect again in
 	// each step of x. The result next is a deadline for the next step; 0 = no deadline. If
 	// Connect returns nil with any other outcome, x ends with that outcome. The parameter
-	// fresh is true for a retry. An HTTP/1 pool then prefers a new connection.
-	Connect(x *Exchange, now int64, fresh bool) (up Upstream, next int64, o gate.Outcome)
+	// isRetry is true for a retry. An HTTP/1 pool then prefers a new connection.
+	Connect(x *Exchange, now int64, isRetry bool) (up Upstream, next int64, o gate.Outcome)
 	// Cancel ends the attempt to connect x, if Connect has not returned a connection yet.
 	Cancel(x *Exchange)
 }
@@ -175,7 +175,7 @@ type sides struct {
 func (s *sides) Downstream() Downstream { return s.down }
 
 // Repeatable reports whether the request is idempotent and has been read completely.
-func (s *sides) Repeatable() bool { return s.down.Idempotent() && s.down.Whole() }
+func (s *sides) Repeatable() bool { return s.down.Idempotent() && s.down.FullyRead() }
 
 // Capacity estimates how many response bytes the client would accept now.
 func (s *sides) Capacity() int { return s.down.Capacity() }
@@ -183,7 +183,7 @@ func (s *sides) Capacity() int { return s.down.Capacity() }
 // delivered reports whether the client has received the whole response and sent the whole
 // request.
 func (s *sides) delivered() bool {
-	if !s.up.Ended() || !s.down.Whole() {
+	if !s.up.Ended() || !s.down.FullyRead() {
 		return false
 	}
 	_, empty := s.down.Flush()

@@ -65,13 +65,13 @@ func (s *Standby) Open() int { return int(s.word.Load() & standbyOpen) }
 
 // Suspend suspends the container if no request has been open for at least the duration
 // idle. Otherwise ok is false, and the caller can try again after the duration left.
-func (s *Standby) Suspend(now int64, idle time.Duration) (left time.Duration, ok bool) {
+func (s *Standby) Suspend(now int64, idle time.Duration) (remaining time.Duration, ok bool) {
 	word := s.word.Load()
 	if word&(standbyOpen|standbySuspended) != 0 {
 		return idle, false
 	}
-	if left := idle - time.Duration(now-s.lastEnd.Load()); left > 0 {
-		return left, false
+	if remaining := idle - time.Duration(now-s.lastEnd.Load()); remaining > 0 {
+		return remaining, false
 	}
 	// The swap fails if a request has begun in the meantime, even if it has ended.
 	if !s.word.CompareAndSwap(word, word|standbySuspended) {

@@ -77,18 +77,18 @@ func TestRequestsOfASuspendedContainerWaitWithoutAnAttempt(t *testing.T) {
 	}
 	x, y, z := beginStandby(g, now), beginStandby(g, now), beginStandby(g, now)
 	for _, one := range []*Exchange{x, y} {
-		if isHeld, o := g.Connects.hold(one); !isHeld || o != gate.Undecided {
-			t.Errorf("held %v, %s", isHeld, o)
+		if isSuspended, o := g.Connects.queueIfSuspended(one); !isSuspended || o != gate.Undecided {
+			t.Errorf("suspended %v, %s", isSuspended, o)
 		}
 	}
-	if _, o := g.Connects.hold(z); o != gate.QueueFull {
+	if _, o := g.Connects.queueIfSuspended(z); o != gate.QueueFull {
 		t.Errorf("a request beyond the capacity: %s", o)
 	}
 	if g.Connects.MayOpenExtra() {
 		t.Error("a connection may be opened to a suspended container")
 	}
 	g.Standby.Resume(10)
-	if isHeld, _ := g.Connects.hold(y); isHeld {
+	if isSuspended, _ := g.Connects.queueIfSuspended(y); isSuspended {
 		t.Error("a request is held although the container runs")
 	}
 	try, next, o := g.Connects.Enqueue(x, 11)

@@ -48,9 +48,9 @@ const (
 // the wrapped Downstream again.
 type waiter struct {
 	Downstream
-	x    *Exchange
-	at   int64 // time of the next comment or of the waiting page
-	form waitForm
+	x      *Exchange
+	nextAt int64 // time of the next comment or of the waiting page
+	form   waitForm
 	// status is the status of the container's response if that response is no event
 	// stream, although the gate has already sent the head of one. Otherwise it is 0.
 	status int
@@ -95,13 +95,13 @@ func (x *Exchange) beginWait() {
 	if c.keepalive > 0 && (isGET || string(req.Method) == "POST") {
 		if weight, others := req.AcceptWeight(wire.EventStreamType); weight > others {
 			req.DropAcceptEncoding()
-			x.down = &waiter{Downstream: x.down, x: x, at: x.timeouts.Arrived + int64(c.keepalive), form: waitMayPromise}
+			x.down = &waiter{Downstream: x.down, x: x, nextAt: x.timeouts.Arrived + int64(c.keepalive), form: waitMayPromise}
 			return
 		}
 	}
 	if c.page > 0 && isGET && req.Navigates() {
 		if weight, _ := req.AcceptWeight("text/html"); weight > 0 {
-			x.down = &waiter{Downstream: x.down, x: x, at: x.timeouts.Arrived + int64(c.page), form: waitPage}
+			x.down = &waiter{Downstream: x.down, x: x, nextAt: x.timeouts.Arrived + int64(c.page), form: waitPage}
 		}
 	}
 }
@@ -123,16 +123,16 @@ func (x *Exchange) promised() bool {
 }
 
 // stepWaiting runs a step. If the request is still waiting afterwards and the time in
-// waiter.at has come, stepWaiting tells the client.
-func (x *Exchange) stepWaiting(now int64) (e Ending, o gate.Outcome, next int64) {
+// waiter.nextAt has come, stepWaiting tells the client.
+func (x *Exchange) stepWaiting(now int64) (e StepResult, o gate.Outcome, next int64) {
 	e, o, next = x.step(now)
 	w := x.waiter()
 	if e != Ongoing || w == nil || x.state == StateAbandoned {
 		return e, o, next
 	}
-	at := w.at
+	at := w.nextAt
 	if now >= at {
-		at, o = w.tell(now)
+		at, o = w.notifyClient(now)
 	}
 	if o != gate.Undecided {
 		return x.conclude(o), o, 0
@@ -140,11 +140,11 @@ func (x *Exchange) stepWaiting(now int64) (e Ending, o gate.Outcome, next int64)
 	return Ongoing, gate.Undecided, gate.Earliest(next, at)
 }
 
-// tell tells the client that its request is waiting. It sends a comment in the event
+// notifyClient tells the client that its request is waiting. It sends a comment in the event
 // stream, or returns the outcome WaitingPage, which ends the exchange with that page. The
-// result next is the time at which tell must be called again; 0 = in the next step of the
+// result next is the time at which notifyClient must be called again; 0 = in the next step of the
 // exchange.
-func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
+func (w *waiter) notifyClient(now int64) (next int64, o gate.Outcome) {
 	x := w.x
 	switch {
 	case w.form == waitPage && x.state == StateAwaiting:
@@ -154,7 +154,7 @@ func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 	case w.form == waitMayPromise && !w.Received():
 		return 0, gate.Undecided // some clients read no response until they have sent the whole request
 	}
-	w.at = now + int64(x.settings.wait.keepalive)
+	w.nextAt = now + int64(x.settings.wait.keepalive)
 	if _, empty := w.Flush(); empty && w.Capacity() >= len(waitComment)+waitReserve {
 		if w.form == waitMayPromise {
 			w.form, x.Status = waitPromised, wire.EventStreamHead.Status
@@ -170,7 +170,7 @@ func (w *waiter) tell(now int64) (next int64, o gate.Outcome) {
 	default:
 		x.Wake() // the next step ends the exchange
 	}
-	return w.at, gate.Undecided
+	return w.nextAt, gate.Undecided
 }
 
 // checkPromise returns NotEventStream if the gate has sent the head of an event stream but
@@ -214,7 +214,7 @@ func (w *waiter) Interim(res *wire.Response) {
 // gate has not sent the head of an event stream, breakPromise returns Rejected. Otherwise
 // it sends an error event, ends the stream and returns Completed. If the event cannot be
 // sent because the client does not read, it returns CutOff.
-func (x *Exchange) breakPromise(o gate.Outcome) Ending {
+func (x *Exchange) breakPromise(o gate.Outcome) StepResult {
 	if !x.promised() {
 		return Rejected
 	}

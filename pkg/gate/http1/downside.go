@@ -58,7 +58,7 @@ func (c *downSide) Closing() bool { return c.session.eng.loop.Closing() }
 // CheckDisconnected implements exchange.Downstream.
 func (c *downSide) CheckDisconnected() bool {
 	s := c.session
-	return s.disconnected() || !s.eng.gate.AllowHalfClose && s.conn.sock.Ended()
+	return s.disconnected() || !s.eng.gate.AllowHalfClose && s.conn.sock.AtEOF()
 }
 
 // ExpectsContinue implements exchange.Downstream.
@@ -72,24 +72,24 @@ func (c *downSide) Upgrades(res *wire.Response) bool {
 	return r.Upgrade && r.Offers(res)
 }
 
-// Whole implements exchange.Downstream.
-func (c *downSide) Whole() bool { return c.reader.whole() }
+// FullyRead implements exchange.Downstream.
+func (c *downSide) FullyRead() bool { return c.reader.isComplete() }
 
 // Received implements exchange.Downstream. The rest of a body with a known length may
 // still be in the kernel's receive buffer. It counts as received, except over TLS, where
 // the length of the decrypted bytes is not known.
 func (c *downSide) Received() bool {
 	r := &c.reader
-	return r.buffersEnd() || r.err == nil && r.body.Kind == wire.BodyLength && !r.sock.Layered() && r.body.Left-int64(r.w-r.r) <= int64(r.sock.Buffered())
+	return r.buffersEnd() || r.err == nil && r.body.Kind == wire.BodyLength && !r.sock.Layered() && r.body.Remaining-int64(r.w-r.r) <= int64(r.sock.Buffered())
 }
 
 // Idempotent implements exchange.Downstream.
 func (c *downSide) Idempotent() bool { return c.session.req.Idempotent() }
 
 // Rewind implements exchange.Downstream.
-func (c *downSide) Rewind(whole bool) bool {
+func (c *downSide) Rewind(complete bool) bool {
 	r := &c.session.req
-	return c.reader.rewind(whole, r.Body, r.Length)
+	return c.reader.rewind(complete, r.Body, r.Length)
 }
 
 // Continue implements exchange.Downstream.
@@ -109,21 +109,21 @@ func (c *downSide) Interim(res *wire.Response) {
 // announces that the connection will close, because the gate may never find the start of
 // the next request.
 func (c *downSide) Respond(res *wire.Response) {
-	c.respond(res, c.reader.whole(), c.session.x.ServerTiming())
+	c.respond(res, c.reader.isComplete(), c.session.x.ServerTiming())
 }
 
 // Promise implements exchange.Downstream. If the end of the request body is already in
 // the buffer, the connection can stay open for another request.
 func (c *downSide) Promise(res *wire.Response) { c.respond(res, c.reader.buffersEnd(), nil) }
 
-// respond sends the final response head for Respond and Promise. The parameter whole
+// respond sends the final response head for Respond and Promise. The parameter complete
 // reports whether the gate has the whole request body. If it does not, the connection
 // cannot be used for another request, and the response announces that it will close.
-func (c *downSide) respond(res *wire.Response, whole bool, timing []byte) {
+func (c *downSide) respond(res *wire.Response, complete bool, timing []byte) {
 	s := c.session
 	unknown := res.Body == wire.BodyChunked || res.Body == wire.BodyUntilClose
 	chunked := unknown && s.req.Minor > 0
-	c.keepAlive = s.req.KeepAlive() && (chunked || !unknown) && whole && !s.eng.gate.Drain.Active()
+	c.keepAlive = s.req.KeepAlive() && (chunked || !unknown) && complete && !s.eng.gate.Drain.Active()
 	c.untilClose = unknown && !chunked
 	c.writer.begin(chunked, s.req.Minor > 0)
 	f := wire.Framing{Chunked: chunked, Close: !c.keepAlive, KeepAlive: s.req.Minor == 0, Timing: timing, Load: s.x.LoadReport(res)}
@@ -171,5 +171,5 @@ func (c *downSide) discardBody() bool {
 		r.r += n
 	}
 	r.decoded = nil
-	return r.whole()
+	return r.isComplete()
 }

@@ -25,14 +25,14 @@ type Protocol struct {
 	readingHeads   atomic.Int64 // connections with a partial request head
 }
 
-// NewPart implements server.Protocol.
-func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w) }
+// NewEngine implements server.Protocol.
+func (p *Protocol) NewEngine(w *server.Worker) server.Engine { return newEngine(p, w) }
 
-// Unfinished implements server.Protocol. It counts connections with a partial request
+// NumPending implements server.Protocol. It counts connections with a partial request
 // head, with a local reply that the client has not read completely, or in lingering
 // close. If a connection in lingering close ended now, a reset could destroy its
 // response.
-func (p *Protocol) Unfinished() int {
+func (p *Protocol) NumPending() int {
 	return int(p.readingHeads.Load() + p.pendingReplies.Load() + p.lingering.Load())
 }
 
@@ -56,7 +56,7 @@ func newEngine(p *Protocol, w *server.Worker) *engine {
 	e := &engine{gate: w.Gate, cfg: p, worker: w, loop: w.Loop}
 	e.silent.Init(w, exchange.IdleClient, exchange.MinSilence)
 	e.conns.Init(w, exchange.IdleClient, exchange.MinIdle)
-	e.reading.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
+	e.reading.Init(w, exchange.PartialHead, exchange.MinIdle)
 	e.reading.Count = &p.readingHeads
 	w.AddIdleSource(exchange.IdleUpstream, e.reclaimUpstream)
 	e.bufs.init(w.Gate, w.Loop)
@@ -66,7 +66,7 @@ func newEngine(p *Protocol, w *server.Worker) *engine {
 	return e
 }
 
-// Adopt implements server.Part.
+// Adopt implements server.Engine.
 func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte) {
 	c := &conn{eng: e, peer: peer}
 	if err := e.loop.Register(&c.sock, fd, c); err != nil {
@@ -83,7 +83,7 @@ func (e *engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, _ []byte)
 	}
 }
 
-// StopAccepting implements server.Part.
+// StopAccepting implements server.Engine.
 func (e *engine) StopAccepting() (silent bool) {
 	for _, l := range []*connSet{&e.reading, &e.conns} {
 		for c := range l.All() {
@@ -97,16 +97,16 @@ func (e *engine) StopAccepting() (silent bool) {
 	return e.silent.First() != nil
 }
 
-// Clients implements server.Part.
+// Clients implements server.Engine.
 func (e *engine) Clients() int { return e.silent.Len() + e.reading.Len() + e.conns.Len() }
 
-// Connector implements server.Part.
+// Connector implements server.Engine.
 func (e *engine) Connector() exchange.Connector { return &e.pool }
 
-// IdleUpstreams implements server.Part.
+// IdleUpstreams implements server.Engine.
 func (e *engine) IdleUpstreams() int { return len(e.pool.idle) }
 
-// CloseIdleUpstreams implements server.Part.
+// CloseIdleUpstreams implements server.Engine.
 func (e *engine) CloseIdleUpstreams() {
 	for n := len(e.pool.idle); n > 0; n = len(e.pool.idle) {
 		e.pool.idle[n-1].close()

@@ -262,7 +262,7 @@ type observedProtocol struct {
 	rig *rig
 }
 
-func (p *observedProtocol) NewPart(w *server.Worker) server.Part {
+func (p *observedProtocol) NewEngine(w *server.Worker) server.Engine {
 	e := newEngine(&p.Protocol, w)
 	p.rig.engines = append(p.rig.engines, e)
 	return e

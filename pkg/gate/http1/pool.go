@@ -32,10 +32,10 @@ type Pool struct {
 }
 
 // Connect implements exchange.Connector. It returns an idle connection, or a new one if
-// there is none or fresh is set. Requests wait for descriptors in order of arrival.
-func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
+// there is none or isRetry is set. Requests wait for descriptors in order of arrival.
+func (p *Pool) Connect(x *exchange.Exchange, now int64, isRetry bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	first := p.dialer.FirstWaiting()
-	if first == x || !fresh && first == nil && x.Dial.Attempt == nil && !p.reserved(x) {
+	if first == x || !isRetry && first == nil && x.Dial.Attempt == nil && !p.reserved(x) {
 		if u := p.get(x.Repeatable()); u != nil {
 			p.dialer.NoteServed(now)
 			u.sock.SetHandler(x.Dial.Handler)
@@ -151,7 +151,7 @@ func (p *Pool) take(u *upConn) {
 // trim closes connections that have been idle for longer than trimIdleTime, but keeps at
 // least minIdleUpstreams. It returns true if more than these remain, so that the loop
 // calls it again later.
-func (p *Pool) trim() (again bool) {
+func (p *Pool) trim() (more bool) {
 	now := p.worker.Loop.Now()
 	n := 0
 	for n < len(p.idle)-minIdleUpstreams && now-p.idle[n].idleSince > trimIdleTime {

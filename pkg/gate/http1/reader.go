@@ -46,10 +46,10 @@ func (r *reader) begin(kind wire.BodyKind, length int64, buf []byte, at, end int
 	r.decoded, r.exact, r.received, r.ended, r.consumed, r.err, r.eof, r.truncated = nil, false, false, false, 0, nil, false, false
 }
 
-// rewind restarts the body if all bytes read so far are still buffered. If whole is true,
+// rewind restarts the body if all bytes read so far are still buffered. If complete is true,
 // the whole body must be buffered.
-func (r *reader) rewind(whole bool, kind wire.BodyKind, length int64) bool {
-	if r.received || whole && !r.body.Ended {
+func (r *reader) rewind(complete bool, kind wire.BodyKind, length int64) bool {
+	if r.received || complete && !r.body.Ended {
 		return false
 	}
 	exact := r.exact
@@ -70,9 +70,9 @@ func (r *reader) Failed() bool { return r.err != nil }
 // Malformed implements exchange.Source.
 func (r *reader) Malformed() bool { return errors.Is(r.err, wire.ErrBadBody) }
 
-// whole reports whether the whole body has been decoded, so that the start of the next
+// isComplete reports whether the isComplete body has been decoded, so that the start of the next
 // message is known.
-func (r *reader) whole() bool { return r.body.Ended && r.err == nil }
+func (r *reader) isComplete() bool { return r.body.Ended && r.err == nil }
 
 // buffersEnd reports whether the end of the body has been decoded or is in the buffer.
 func (r *reader) buffersEnd() bool { return r.err == nil && r.body.Complete(r.buf[r.r:r.w]) }
@@ -150,8 +150,8 @@ func (r *reader) fill(capacity int) bool {
 	}
 	r.r, r.w = 0, 0
 	dst := r.buf[:min(len(r.buf), max(capacity, minRead))]
-	if r.exact && r.body.Left < int64(len(dst)) {
-		dst = dst[:r.body.Left]
+	if r.exact && r.body.Remaining < int64(len(dst)) {
+		dst = dst[:r.body.Remaining]
 	}
 	n, err := r.read(dst)
 	switch {
@@ -186,9 +186,9 @@ const maxAhead = 64 << 10
 
 // readAhead reads the rest of a body into a buffer while the receiver accepts no bytes.
 // The buffer has at most maxAhead bytes and is charged to the budget for bodies. The
-// result moved reports whether bytes or EOF were read. The result whole reports whether
+// result moved reports whether bytes or EOF were read. The result complete reports whether
 // the end of the body has been received.
-func (r *reader) readAhead() (moved, whole bool) {
+func (r *reader) readAhead() (moved, complete bool) {
 	for {
 		switch {
 		case r.body.Ended:
@@ -224,7 +224,7 @@ func (r *reader) growAhead() bool {
 	live := len(r.decoded) + rest
 	size := min(max(2*live, smallBytes), maxAhead)
 	if r.body.Kind == wire.BodyLength {
-		size = int(min(int64(live-rest)+r.body.Left, maxAhead))
+		size = int(min(int64(live-rest)+r.body.Remaining, maxAhead))
 	}
 	if size <= live || !r.bufs.bodies.Acquire(int64(size)) {
 		return false
@@ -270,7 +270,7 @@ type rawSink interface{ raw() *writer }
 // known length of at least minSplice, and no bytes may be buffered. The sink must send
 // the payload unencoded. Neither socket may have a layer such as TLS.
 func (r *reader) trySplice(dst exchange.Sink) bool {
-	if r.body.Kind != wire.BodyLength || r.body.Left < minSplice || r.r < r.w || len(r.decoded) > 0 || r.bufs.pipes.unsupported || !r.sock.Readable() || r.sock.Layered() {
+	if r.body.Kind != wire.BodyLength || r.body.Remaining < minSplice || r.r < r.w || len(r.decoded) > 0 || r.bufs.pipes.unsupported || !r.sock.Readable() || r.sock.Layered() {
 		return false
 	}
 	to, ok := dst.(rawSink)
@@ -291,7 +291,7 @@ func (r *reader) splice(dst exchange.Sink) (moved, more bool) {
 	}
 	to := sink.raw()
 	if r.pipe.Buffered() == 0 {
-		n, err := r.pipe.Fill(r.sock, min(r.body.Left, r.fillBytes()))
+		n, err := r.pipe.Fill(r.sock, min(r.body.Remaining, r.fillBytes()))
 		switch {
 		case err == nil:
 			r.received, moved = true, true

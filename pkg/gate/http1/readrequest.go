@@ -73,7 +73,7 @@ func (s *session) readHead() (complete, more bool) {
 			s.req.Reset()
 		}
 		if s.w > 0 {
-			if possible, whole := s.preface(); whole {
+			if possible, isPreface := s.preface(); isPreface {
 				return false, s.switchToHTTP2()
 			} else if !possible {
 				complete, err := s.req.Scan(s.buf.b[:s.w])
@@ -117,7 +117,7 @@ func (s *session) readHead() (complete, more bool) {
 
 // preface reports whether the received bytes may begin the HTTP/2 preface, and whether
 // they contain the whole preface.
-func (s *session) preface() (possible, whole bool) {
+func (s *session) preface() (possible, complete bool) {
 	c := s.conn
 	if s.buf.b[0] != 'P' || !s.eng.worker.HasHTTP2() || c.sentHead || c.sock.Layered() {
 		return false, false

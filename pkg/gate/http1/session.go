@@ -173,8 +173,8 @@ func (s *session) hangUp() bool {
 }
 
 // wait ends the step until the next event, or until the given time (0 = no limit).
-func (s *session) wait(until int64) bool {
-	s.handle.SetDeadline(until)
+func (s *session) wait(deadline int64) bool {
+	s.handle.SetDeadline(deadline)
 	return false
 }
 
@@ -184,15 +184,15 @@ func (s *session) disconnected() bool { return s.conn.disconnected() || s.eng.lo
 
 func (s *session) relay() bool {
 	tunnelled := s.x.State() == exchange.StateTunnelling
-	ending, outcome, next := s.x.Step(s.now())
-	if ending == exchange.Ongoing {
+	result, outcome, next := s.x.Step(s.now())
+	if result == exchange.Ongoing {
 		if !tunnelled && s.x.State() == exchange.StateTunnelling {
 			s.eng.worker.NoteEnd() // tunnels do not count as requests
 		}
 		return s.wait(next)
 	}
 	s.eng.worker.NoteEnd()
-	switch ending {
+	switch result {
 	case exchange.Completed:
 		return s.completed()
 	case exchange.Rejected:
@@ -208,15 +208,15 @@ func (s *session) relay() bool {
 // completed continues after a complete response: with the next request, or by closing the
 // connection.
 func (s *session) completed() bool {
-	whole := s.client.Whole() || s.client.keepAlive && s.client.discardBody()
+	complete := s.client.FullyRead() || s.client.keepAlive && s.client.discardBody()
 	fits := s.input.takeLeftover(&s.client.reader)
 	s.client.writer.release()
 	switch {
-	case s.client.keepAlive && whole && fits:
+	case s.client.keepAlive && complete && fits:
 		s.enter(reading)
 		s.deadline = 0
 		return true
-	case whole && s.r == s.w && s.conn.sock.Quiet() && s.conn.sock.Finish():
+	case complete && s.r == s.w && s.conn.sock.Quiet() && s.conn.sock.Finish():
 		return s.hangUp()
 	}
 	return s.beginLinger()

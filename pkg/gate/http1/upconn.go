@@ -54,7 +54,7 @@ func (u *upConn) Event(s *loop.Sock) {
 // closeIdle closes an idle connection. If the container closed it, the idle time is
 // recorded.
 func (u *upConn) closeIdle() {
-	if u.sock.HungUp() || u.sock.Ended() {
+	if u.sock.HungUp() || u.sock.AtEOF() {
 		u.pool.idleAge.NoteClose(time.Duration(u.pool.worker.Loop.Now() - u.idleSince))
 	}
 	u.close()
@@ -75,7 +75,7 @@ func (u *upConn) close() {
 }
 
 // Send implements exchange.Upstream.
-func (u *upConn) Send(req *wire.Request, peer netip.Addr, client exchange.Sink) (soon bool) {
+func (u *upConn) Send(req *wire.Request, peer netip.Addr, client exchange.Sink) (writesSoon bool) {
 	u.req, u.client, u.responseBegan, u.otherProtocol, u.emptyClose, u.n = req, client, false, false, false, 0
 	u.status, u.hasIdleTimeout, u.reusable = 0, false, false
 	u.reader.begin(wire.BodyUntilClose, 0, nil, 0, 0)
@@ -165,10 +165,10 @@ func (u *upConn) Pump(dst exchange.Sink) bool {
 }
 
 // ReadAhead implements exchange.Upstream.
-func (u *upConn) ReadAhead() (moved, whole bool) {
-	moved, whole = u.reader.readAhead()
+func (u *upConn) ReadAhead() (moved, complete bool) {
+	moved, complete = u.reader.readAhead()
 	u.releaseDrained()
-	return moved, whole
+	return moved, complete
 }
 
 // releaseDrained releases the response buffer once it has no more bytes of the body.

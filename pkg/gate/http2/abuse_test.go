@@ -479,7 +479,7 @@ func TestUnderMemoryPressureAStalledResponseIsNotReadAhead(t *testing.T) {
 	buffered, size := 0, 0
 	until(t, "bytes that the gate has read ahead", func() bool {
 		r.on(func() {
-			if s := r.part.pool.conns[0].table.open[0]; s.buf != nil && s.recv.Left() == 0 {
+			if s := r.part.pool.conns[0].table.open[0]; s.buf != nil && s.recv.Credit() == 0 {
 				buffered, size = s.buffered(), cap(s.buf.b)
 			}
 		})

@@ -19,7 +19,7 @@ type connSet = server.IdleSet[downConn, *downConn]
 func (s *clients) init(e *Engine) {
 	s.eng = e
 	s.idle.Init(e.worker, exchange.IdleClient, exchange.MinIdle)
-	s.reading.Init(e.worker, exchange.UnfinishedHead, exchange.MinIdle)
+	s.reading.Init(e.worker, exchange.PartialHead, exchange.MinIdle)
 }
 
 func (s *clients) add(c *downConn) {
@@ -50,7 +50,7 @@ func (s *clients) all() iter.Seq[*downConn] {
 func (c *downConn) Busy() bool { return len(c.table.open) > 0 }
 
 // Quiet implements server.IdleConn.
-func (c *downConn) Quiet() bool { return c.input.since != 0 || c.sock.Quiet() }
+func (c *downConn) Quiet() bool { return c.input.beganAt != 0 || c.sock.Quiet() }
 
 // Reclaim implements server.IdleConn.
 func (c *downConn) Reclaim() { c.retire() }

@@ -72,17 +72,17 @@ func (c *conn) setMaxHeaderList(n int) {
 }
 
 // receive reads and handles frames. It requests at most quota bytes per read. The result
-// more reports whether bytes may be left to read. The result ended reports whether the
+// more reports whether bytes may be left to read. The result closed reports whether the
 // peer has closed its direction or the socket has failed. After an error, the caller must
 // end the connection.
-func (c *conn) receive(quota int) (more, ended bool, err *h2.Error) {
+func (c *conn) receive(quota int) (more, closed bool, err *h2.Error) {
 	if c.eng.read == nil {
 		c.eng.read = make([]byte, readBytes)
 	}
 	before := c.eng.frames
 	for range readsPerEvent {
 		b := c.eng.read
-		n := copy(b, c.input.rest)
+		n := copy(b, c.input.partial)
 		if n == len(b) { // cannot happen: the buffer is larger than the largest frame
 			return false, false, nil
 		}
@@ -137,15 +137,15 @@ func (c *conn) handle(b []byte) *h2.Error {
 	}
 	switch {
 	case len(b) > 0:
-		in.rest = append(in.rest[:0], b...)
-	case cap(in.rest) > 0:
-		in.rest = nil
+		in.partial = append(in.partial[:0], b...)
+	case cap(in.partial) > 0:
+		in.partial = nil
 	}
 	switch {
 	case !in.incomplete():
-		in.since = 0
-	case anyFrame || in.since == 0:
-		in.since = c.eng.loop.Now()
+		in.beganAt = 0
+	case anyFrame || in.beganAt == 0:
+		in.beganAt = c.eng.loop.Now()
 	}
 	return in.charge(c.eng.gate.Heads)
 }
@@ -348,14 +348,14 @@ func (c *conn) account() {
 // input is the incomplete frame or field block at the end of the received bytes.
 type input struct {
 	reader  h2.Reader
-	rest    []byte // start of an incomplete frame
-	since   int64  // time at which the incomplete frame or field block began; 0 = none
+	partial []byte // start of an incomplete frame
+	beganAt int64  // time at which the incomplete frame or field block began; 0 = none
 	charged int32  // number of bytes acquired from the budget for heads
 	metered bool   // true for client connections: charge uses the budget for heads
 }
 
 // incomplete reports whether a frame or a field block has begun.
-func (in *input) incomplete() bool { return len(in.rest) > 0 || in.reader.InBlock() }
+func (in *input) incomplete() bool { return len(in.partial) > 0 || in.reader.InBlock() }
 
 // charge acquires memory from the budget for heads when the incomplete frame or field
 // block grows, and releases memory when it shrinks. The first exchange.FreeHeadBytes are
@@ -364,7 +364,7 @@ func (in *input) charge(heads *exchange.Budget) *h2.Error {
 	if !in.metered {
 		return nil
 	}
-	n := max(cap(in.rest)+in.reader.Buffered()-exchange.FreeHeadBytes, 0)
+	n := max(cap(in.partial)+in.reader.Buffered()-exchange.FreeHeadBytes, 0)
 	more := int64(n) - int64(in.charged)
 	if more > 0 && !heads.Acquire(more) {
 		return errNoMemoryForBlock
@@ -380,7 +380,7 @@ var errNoMemoryForBlock = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultHea
 
 // discard drops the bytes and releases their memory.
 func (in *input) discard(heads *exchange.Budget) {
-	in.rest, in.reader = nil, h2.Reader{MaxBlock: in.reader.MaxBlock}
+	in.partial, in.reader = nil, h2.Reader{MaxBlock: in.reader.MaxBlock}
 	_ = in.charge(heads)
 }
 
@@ -413,7 +413,7 @@ func (q *blockedQueue) remove(s *stream) {
 // wakes them. Their number depends on the free space of the output buffer and on the
 // connection window. The next step of the connection wakes further streams.
 func (q *blockedQueue) wake(c *conn) {
-	capacity := min(c.unwrittenLimit()-c.pending(), c.send.Left())
+	capacity := min(c.unwrittenLimit()-c.pending(), c.send.Credit())
 	if len(q.streams) == 0 || capacity <= 0 || c.broken {
 		return
 	}

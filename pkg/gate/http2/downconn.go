@@ -89,11 +89,11 @@ func (c *downConn) begin(read []byte) {
 	c.queue(b)
 	c.deadline = e.loop.Now() + prefaceTimeout
 	c.handle.SetDeadline(c.deadline)
-	c.input.rest = append(c.input.rest, read...)
+	c.input.partial = append(c.input.partial, read...)
 	defer c.recoverPanic()
 	if c.takePreface() {
-		rest := c.input.rest
-		c.input.rest = nil
+		rest := c.input.partial
+		c.input.partial = nil
 		if err := c.conn.handle(rest); err != nil {
 			c.fail(err)
 			return
@@ -105,13 +105,13 @@ func (c *downConn) begin(read []byte) {
 // takePreface removes the preface from the input once it is complete. Input that does
 // not match the preface ends the connection.
 func (c *downConn) takePreface() bool {
-	possible, whole := h2.MatchPreface(c.input.rest)
+	possible, complete := h2.MatchPreface(c.input.partial)
 	switch {
 	case !possible:
 		c.countFault(h2.FaultProtocol)
 		c.abort()
-	case whole:
-		c.input.rest = c.input.rest[len(h2.Preface):]
+	case complete:
+		c.input.partial = c.input.partial[len(h2.Preface):]
 		c.enter(open)
 		c.deadline = 0
 		c.handle.SetDeadline(0)
@@ -155,25 +155,25 @@ func (c *downConn) Step() {
 			c.abort()
 			return
 		}
-		if c.input.since == 0 {
-			c.input.since = now
+		if c.input.beganAt == 0 {
+			c.input.beganAt = now
 		}
 		c.watchInput()
 		return // the client has unread responses; more requests would only add to them
 	}
-	if c.input.since != 0 && !c.input.incomplete() {
+	if c.input.beganAt != 0 && !c.input.incomplete() {
 		// While reading was paused, a timeout ran. It ends now, because reading resumes
 		// and no frame is incomplete.
-		c.input.since = 0
+		c.input.beganAt = 0
 	}
-	more, ended, err := c.receive(c.readQuota())
+	more, closed, err := c.receive(c.readQuota())
 	switch {
 	case !c.sock.Open():
 		return
 	case err != nil:
 		c.fail(err)
 		return
-	case ended || c.sock.Failed():
+	case closed || c.sock.Failed():
 		c.abort()
 		return
 	case more:
@@ -197,16 +197,16 @@ func (c *downConn) readQuota() int {
 // headTimeout, or if reading stays paused for that time.
 func (c *downConn) watchInput() {
 	l := &c.eng.clients.idle
-	if c.input.since != 0 {
+	if c.input.beganAt != 0 {
 		l = &c.eng.clients.reading
 	}
 	if c.Set() != l {
 		l.Touch(c)
 	}
-	if c.input.since == 0 || c.state == closing {
+	if c.input.beganAt == 0 || c.state == closing {
 		return
 	}
-	if deadline := c.input.since + c.eng.cfg.headTimeout(); deadline > c.eng.loop.Now() {
+	if deadline := c.input.beganAt + c.eng.cfg.headTimeout(); deadline > c.eng.loop.Now() {
 		c.handle.SetDeadline(gate.Earliest(c.deadline, deadline))
 	} else {
 		c.fail(errSlowHead)
@@ -219,7 +219,7 @@ var errSlowHead = &h2.Error{Code: h2.EnhanceYourCalm, Fault: h2.FaultIdle, Reaso
 func (c *downConn) readPreface() bool {
 	var b [64]byte
 	for {
-		n, err := c.sock.Read(b[:len(h2.Preface)-len(c.input.rest)])
+		n, err := c.sock.Read(b[:len(h2.Preface)-len(c.input.partial)])
 		if err == loop.ErrAgain {
 			return false
 		}
@@ -227,9 +227,9 @@ func (c *downConn) readPreface() bool {
 			c.abort()
 			return false
 		}
-		c.input.rest = append(c.input.rest, b[:n]...)
+		c.input.partial = append(c.input.partial, b[:n]...)
 		if c.takePreface() {
-			c.input.rest = nil
+			c.input.partial = nil
 			return true
 		}
 		if !c.sock.Open() {

@@ -37,8 +37,8 @@ func (s *downStream) Upgrades(res *wire.Response) bool {
 	return s.req.Protocol() != nil && (res.Status != 101 || s.req.Offers(res))
 }
 
-// Whole implements exchange.Downstream.
-func (s *downStream) Whole() bool { return s.endReceived() || s.withhold != withholdNothing }
+// FullyRead implements exchange.Downstream.
+func (s *downStream) FullyRead() bool { return s.endReceived() || s.withhold != withholdNothing }
 
 // Received implements exchange.Downstream.
 func (s *downStream) Received() bool { return s.endReceived() }
@@ -47,8 +47,8 @@ func (s *downStream) Received() bool { return s.endReceived() }
 func (s *downStream) Idempotent() bool { return s.req.Protocol() == nil && s.req.Idempotent() }
 
 // Rewind implements exchange.Downstream.
-func (s *downStream) Rewind(whole bool) bool {
-	return (!whole || s.Whole()) && s.rewind()
+func (s *downStream) Rewind(complete bool) bool {
+	return (!complete || s.FullyRead()) && s.rewind()
 }
 
 // Continue implements exchange.Downstream.

@@ -248,8 +248,8 @@ func (s *downStream) describe() {
 // relay runs a step of the exchange.
 func (s *downStream) relay() bool {
 	tunnelled := s.x.State() == exchange.StateTunnelling
-	ending, outcome, next := s.x.Step(s.eng().loop.Now())
-	if ending == exchange.Ongoing {
+	result, outcome, next := s.x.Step(s.eng().loop.Now())
+	if result == exchange.Ongoing {
 		if !tunnelled && s.x.State() == exchange.StateTunnelling {
 			s.eng().worker.NoteEnd()
 		}
@@ -260,7 +260,7 @@ func (s *downStream) relay() bool {
 	if outcome.Meaning().BlockedWindow && s.windowClosed() {
 		s.conn.countFault(h2.FaultIdle)
 	}
-	switch ending {
+	switch result {
 	case exchange.Completed:
 	case exchange.Rejected:
 		r := s.x.RejectionReply(outcome, s.eng().loop.Now())

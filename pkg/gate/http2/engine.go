@@ -24,12 +24,12 @@ type Protocol struct {
 	faults      [16]atomic.Int64 // number of violations, indexed by h2.Fault
 }
 
-// NewPart implements server.Protocol.
-func (p *Protocol) NewPart(w *server.Worker) server.Part { return newEngine(p, w) }
+// NewEngine implements server.Protocol.
+func (p *Protocol) NewEngine(w *server.Worker) server.Engine { return newEngine(p, w) }
 
-// Unfinished implements server.Protocol. It counts all client connections, because
+// NumPending implements server.Protocol. It counts all client connections, because
 // clients should close them after GOAWAY.
-func (p *Protocol) Unfinished() int { return int(p.connections.Load()) }
+func (p *Protocol) NumPending() int { return int(p.connections.Load()) }
 
 // Stats returns the statistics of the client connections of all loops. It may be called
 // concurrently.
@@ -100,7 +100,7 @@ func newEngine(p *Protocol, w *server.Worker) *Engine {
 	return e
 }
 
-// Adopt implements server.Part.
+// Adopt implements server.Engine.
 func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []byte) {
 	c := &downConn{peer: peer}
 	c.eng = e
@@ -116,7 +116,7 @@ func (e *Engine) Adopt(fd int, peer netip.AddrPort, layer *loop.Layer, read []by
 	c.begin(read)
 }
 
-// StopAccepting implements server.Part. It sends GOAWAY to all clients. A client whose
+// StopAccepting implements server.Engine. It sends GOAWAY to all clients. A client whose
 // preface has not arrived gets GOAWAY after the preface.
 func (e *Engine) StopAccepting() (silent bool) {
 	e.draining = true
@@ -127,19 +127,19 @@ func (e *Engine) StopAccepting() (silent bool) {
 	return false
 }
 
-// Clients implements server.Part.
+// Clients implements server.Engine.
 func (e *Engine) Clients() int { return e.clients.idle.Len() + e.clients.reading.Len() }
 
-// Connector implements server.Part.
+// Connector implements server.Engine.
 func (e *Engine) Connector() exchange.Connector { return e.pool }
 
-// IdleUpstreams implements server.Part.
+// IdleUpstreams implements server.Engine.
 func (e *Engine) IdleUpstreams() int {
 	idle, _ := e.pool.Idle()
 	return idle
 }
 
-// CloseIdleUpstreams implements server.Part.
+// CloseIdleUpstreams implements server.Engine.
 func (e *Engine) CloseIdleUpstreams() {
 	for _, c := range slices.Clone(e.pool.conns) {
 		if len(c.table.open) == 0 {

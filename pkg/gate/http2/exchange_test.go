@@ -406,7 +406,7 @@ func TestAShutdownServesAClientWhoseFirstBytesArriveInPieces(t *testing.T) {
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(testkit.Timeout))
 			_, _ = conn.Write(c.all[:c.before])
-			until(t, "the first bytes", func() bool { return r.http1.Unfinished()+r.protocol.Unfinished() == 1 })
+			until(t, "the first bytes", func() bool { return r.http1.NumPending()+r.protocol.NumPending() == 1 })
 			done := make(chan struct{})
 			go func() { defer close(done); _ = r.server.Shutdown(context.Background()) }()
 			until(t, "the shutdown", func() bool { draining := false; r.on(func() { draining = r.part.draining }); return draining })

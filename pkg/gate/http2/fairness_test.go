@@ -38,7 +38,7 @@ func TestSETTINGSWakeOnlyStreamsWhoseWindowTheyOpen(t *testing.T) {
 			if err == nil {
 				err = c.table.changeWindows(change)
 			}
-			if left := s.send.Left(); err != nil || wakes != row.wakes || left != int(row.now) {
+			if left := s.send.Credit(); err != nil || wakes != row.wakes || left != int(row.now) {
 				t.Errorf("woken %d times with a window of %d (%v), want %d times", wakes, left, err, row.wakes)
 			}
 		})

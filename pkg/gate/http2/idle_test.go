@@ -71,7 +71,7 @@ func TestAHeadThatArrivesInPiecesIsServed(t *testing.T) {
 	c.want(3, "200", "")
 	r.on(func() {
 		for x := range r.part.clients.all() {
-			if x.input.since != 0 || x.Set() != &r.part.clients.idle {
+			if x.input.beganAt != 0 || x.Set() != &r.part.clients.idle {
 				t.Error("the complete head counts as incomplete")
 			}
 		}
@@ -118,7 +118,7 @@ func (r *rig) waitUntilIdle() {
 		r.on(func() {
 			all = true
 			for c := range r.part.clients.all() {
-				all = all && (len(c.table.open) > 0 || r.part.loop.Now()-c.Since >= int64(exchange.MinIdle))
+				all = all && (len(c.table.open) > 0 || r.part.loop.Now()-c.IdleSince >= int64(exchange.MinIdle))
 			}
 		})
 		return all

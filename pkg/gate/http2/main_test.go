@@ -132,7 +132,7 @@ type observedProtocol struct {
 	rig *rig
 }
 
-func (p *observedProtocol) NewPart(w *server.Worker) server.Part {
+func (p *observedProtocol) NewEngine(w *server.Worker) server.Engine {
 	p.rig.part, p.rig.choice = newEngine(p.Protocol, w), w.Choice
 	return p.rig.part
 }

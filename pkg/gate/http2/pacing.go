@@ -29,7 +29,7 @@ func (p *pacer) Step() {
 	d := &p.eng.worker.Dialer
 	attempts, now := d.Attempts(), p.eng.loop.Now()
 	p.refill(now)
-	for left := unitsPerIteration; left > 0; left-- {
+	for units := unitsPerIteration; units > 0; units-- {
 		if p.last == nil {
 			return
 		}
@@ -40,13 +40,13 @@ func (p *pacer) Step() {
 		before := d.Attempts()
 		s := p.dequeue()
 		if s.reset {
-			left -= resetUnits
+			units -= resetUnits
 		} else {
 			p.credits--
 			s.paced = true
 		}
 		s.Step()
-		left -= dialUnits * int(d.Attempts()-before)
+		units -= dialUnits * int(d.Attempts()-before)
 	}
 	if d.Attempts() != attempts {
 		p.pausedUntil = p.eng.loop.Nanotime() + dialPause

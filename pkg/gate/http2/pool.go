@@ -40,7 +40,7 @@ func newPool(e *Engine) *Pool {
 
 // Connect implements exchange.Connector. It opens a stream on a connection with a free
 // stream slot, or on a new connection.
-func (p *Pool) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
+func (p *Pool) Connect(x *exchange.Exchange, now int64, isRetry bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	if x.Capacity() < minWindow {
 		p.lowWindowUntil = now + lowWindowTime
 	}
@@ -132,7 +132,7 @@ func (p *Pool) assign(c *upConn, x *exchange.Exchange) (up exchange.Upstream, ne
 		p.streamQueue.Add(x)
 		return nil, 0, gate.Undecided
 	case x.Dial.Detects:
-		return nil, 0, x.Dial.Why
+		return nil, 0, x.Dial.LastFailure
 	case c.proven && !c.accepts(x, c.settings.MaxHeaderList):
 		return nil, 0, gate.HeadTooLarge
 	case x.Upgrade && !c.settings.ConnectProtocol && x.Protocol == "HTTP/2.0":
@@ -279,7 +279,7 @@ func (p *Pool) reclaimable() (since int64, reclaim func()) {
 // trim closes the connections that have been idle for longest, until maxIdleConns idle
 // connections are left. It does not close a connection that has been idle for less than
 // trimAfter. It returns true if trim must be called again for such a connection.
-func (p *Pool) trim() (again bool) {
+func (p *Pool) trim() (more bool) {
 	for idle, _ := p.Idle(); idle > maxIdleConns; idle-- {
 		c := p.longestIdle()
 		if c == nil || p.eng.loop.Now()-c.lastReadAt < trimAfter {

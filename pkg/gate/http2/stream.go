@@ -317,7 +317,7 @@ func (s *stream) Write(p []byte) int {
 	c := s.c
 	done := 0
 	for done < len(p) && !c.broken && !c.full() {
-		n := min(len(p)-done, s.send.Left(), c.send.Left(), h2.MinMaxFrameSize)
+		n := min(len(p)-done, s.send.Credit(), c.send.Credit(), h2.MinMaxFrameSize)
 		if len(c.blocked.streams) > 0 {
 			n = min(n, int(s.quota))
 		}
@@ -334,7 +334,7 @@ func (s *stream) Write(p []byte) int {
 		s.check.Sent(n)
 		done += n
 	}
-	if done < len(p) && s.send.Left() > 0 {
+	if done < len(p) && s.send.Credit() > 0 {
 		c.blocked.add(s)
 	}
 	return done
@@ -346,11 +346,11 @@ func (s *stream) Capacity() int {
 	if s.sendState == sendEnded || s.Broken() {
 		return math.MaxInt // written bytes are discarded
 	}
-	n := min(s.send.Left(), c.send.Left(), c.unwrittenLimit()-c.pending())
+	n := min(s.send.Credit(), c.send.Credit(), c.unwrittenLimit()-c.pending())
 	if len(c.blocked.streams) > 0 {
 		n = min(n, int(s.quota))
 	}
-	if n <= 0 && s.send.Left() > 0 {
+	if n <= 0 && s.send.Credit() > 0 {
 		c.blocked.add(s)
 	}
 	return max(n, 0)
@@ -359,7 +359,7 @@ func (s *stream) Capacity() int {
 // windowClosed reports whether the gate cannot send the rest of a body because the peer's
 // window for the stream or for the connection is exhausted.
 func (s *stream) windowClosed() bool {
-	return s.sendState == sendOpen && (s.send.Left() == 0 || s.c.send.Left() == 0)
+	return s.sendState == sendOpen && (s.send.Credit() == 0 || s.c.send.Credit() == 0)
 }
 
 // Finish implements exchange.Sink.

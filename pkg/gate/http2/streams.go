@@ -45,11 +45,11 @@ func (t *streamTable[S]) remove(s S) {
 }
 
 // remember records how a stream ended.
-func (t *streamTable[S]) remember(id uint32, how h2.State) {
+func (t *streamTable[S]) remember(id uint32, state h2.State) {
 	if t.history == nil {
 		t.history = new(h2.History)
 	}
-	t.history.Add(id, how)
+	t.history.Add(id, state)
 }
 
 // receive applies a received frame to the state of its stream. s is nil if the stream is
@@ -79,11 +79,11 @@ func (t *streamTable[S]) receive(ids streamIDs, f *h2.Frame) (s S, accepted bool
 func (t *streamTable[S]) changeWindows(ch h2.Changes) *h2.Error {
 	for _, s := range t.open {
 		f := s.base()
-		closed := f.send.Left() == 0
+		closed := f.send.Credit() == 0
 		if err := f.send.ApplySettings(ch); err != nil {
 			return err
 		}
-		if closed && f.sendState != sendIdle && f.send.Left() > 0 {
+		if closed && f.sendState != sendIdle && f.send.Credit() > 0 {
 			f.x.Wake()
 		}
 	}

@@ -150,9 +150,9 @@ func wakePendingTrailers(c *upConn) {
 }
 
 // setSharing sets the sharing state and the time at which it ends; 0 = no bound.
-func (c *upConn) setSharing(to sharing, until int64) {
-	c.sharing, c.sharingDeadline = to, until
-	if until != 0 {
+func (c *upConn) setSharing(to sharing, deadline int64) {
+	c.sharing, c.sharingDeadline = to, deadline
+	if deadline != 0 {
 		c.handle.Wake()
 	}
 	if to == shared {

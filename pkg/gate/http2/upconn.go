@@ -105,7 +105,7 @@ func (c *upConn) hasStreamSlot() bool {
 // starved reports whether the connection window has had less than one frame of 16 KiB left
 // for creditTimeout, because the container does not read the uploads.
 func (c *upConn) starved() bool {
-	return c.send.Left() < h2.MinMaxFrameSize && c.eng.loop.Now() >= c.lastCreditAt+creditTimeout
+	return c.send.Credit() < h2.MinMaxFrameSize && c.eng.loop.Now() >= c.lastCreditAt+creditTimeout
 }
 
 // countReset counts a stream reset with a weight. Containers close a connection after a
@@ -132,7 +132,7 @@ func (c *upConn) Step() {
 		c.lastReadAt, c.pingDeadline = c.eng.loop.Now(), 0
 	}
 	c.blocked.wake(&c.conn)
-	more, ended, err := c.receive(readBytes)
+	more, closed, err := c.receive(readBytes)
 	switch {
 	case !c.live:
 		return
@@ -144,7 +144,7 @@ func (c *upConn) Step() {
 		c.countFault(err.Fault)
 		c.retire(err.Code, gate.UpstreamMalformed)
 		return
-	case ended || c.sock.Failed():
+	case closed || c.sock.Failed():
 		if !c.proven {
 			c.endUnproven(c.closeOutcome(), false)
 			return
@@ -210,7 +210,7 @@ func (c *upConn) retire(code h2.Code, o gate.Outcome) {
 // endUnproven ends a connection on which the container has not sent SETTINGS. foreign
 // means that the container responded in another protocol, which proves that it did not
 // understand the requests. A close or a timeout without a byte proves nothing.
-func (c *upConn) endUnproven(why gate.Outcome, foreign bool) {
+func (c *upConn) endUnproven(cause gate.Outcome, foreign bool) {
 	for _, s := range c.table.open {
 		s.reused = true
 		switch {
@@ -225,7 +225,7 @@ func (c *upConn) endUnproven(why gate.Outcome, foreign bool) {
 	} else {
 		c.pool.choice.MissedHTTP2(c.eng.loop.Now())
 	}
-	c.abort(why)
+	c.abort(cause)
 }
 
 func (c *upConn) recoverPanic() {

@@ -43,7 +43,7 @@ func (u *uploads) admits(x *exchange.Exchange) bool {
 
 // isWhole reports whether the request body has arrived completely. A tunnel counts as
 // incomplete.
-func isWhole(x *exchange.Exchange) bool { return !x.Upgrade && x.Downstream().Whole() }
+func isWhole(x *exchange.Exchange) bool { return !x.Upgrade && x.Downstream().FullyRead() }
 
 // add counts a stream that has a body.
 func (u *uploads) add(s *upStream) {

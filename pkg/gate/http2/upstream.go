@@ -57,7 +57,7 @@ const (
 )
 
 // Send implements exchange.Upstream.
-func (s *upStream) Send(req *wire.Request, peer netip.Addr, _ exchange.Sink) (soon bool) {
+func (s *upStream) Send(req *wire.Request, peer netip.Addr, _ exchange.Sink) (writesSoon bool) {
 	u := s.conn
 	s.accept = prepare(u, req)
 	s.req = req
@@ -314,7 +314,7 @@ func (s *upStream) Complete(open bool) {
 // that the container can send more. If the window is exhausted, ReadAhead also announces
 // all credit that the stream has collected. Otherwise the gate would announce this credit
 // only when the client has read half of a window, and the client currently reads nothing.
-func (s *upStream) ReadAhead() (moved, whole bool) {
+func (s *upStream) ReadAhead() (moved, complete bool) {
 	if s.endReceived() {
 		return false, s.failure == gate.Undecided
 	}
@@ -325,7 +325,7 @@ func (s *upStream) ReadAhead() (moved, whole bool) {
 	if n := readAheadWindow(size, uint32(s.buffered())); n != size {
 		s.resize(n)
 	}
-	if s.recv.Left() == 0 {
+	if s.recv.Credit() == 0 {
 		s.sendWindowUpdate(s.recv.Flush())
 	}
 	return false, false

@@ -98,7 +98,7 @@ type trimmable interface {
 type freeLists struct {
 	lists        []trimmable
 	trimAt       int64 // time of the next trim; 0 = never
-	onTrim       func(collect bool) (again bool)
+	onTrim       func(collect bool) (more bool)
 	garbage      int  // bytes of garbage since the last collection
 	garbageAdded bool // AddGarbage has been called in this trimPeriod
 }
@@ -106,7 +106,7 @@ type freeLists struct {
 // OnTrim sets the function f, which the loop calls at each trim. The argument of f is
 // true if there is enough garbage for a garbage collection. If f returns true, the loop
 // trims again after a trimPeriod. Call OnTrim before Run.
-func (s *freeLists) OnTrim(f func(collect bool) (again bool)) { s.onTrim = f }
+func (s *freeLists) OnTrim(f func(collect bool) (more bool)) { s.onTrim = f }
 
 // ScheduleTrim schedules a trim after a trimPeriod, unless one is scheduled.
 func (l *Loop) ScheduleTrim() {
@@ -150,8 +150,8 @@ func (s *freeLists) trim(now int64) {
 		s.garbage, garbage = 0, false
 	}
 	s.garbageAdded = false
-	again := s.onTrim != nil && s.onTrim(collect)
-	if s.trimAt = 0; s.beginPeriod() || garbage || again {
+	more := s.onTrim != nil && s.onTrim(collect)
+	if s.trimAt = 0; s.beginPeriod() || garbage || more {
 		s.trimAt = now + trimPeriod
 	}
 }

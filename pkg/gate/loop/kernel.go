@@ -62,8 +62,8 @@ func NewSimulated(k Kernel) *Loop {
 // RunOnce handles all pending work of a simulated loop. It returns the time at which it
 // must be called again (0 = no such time), and whether the loop has ended. If an event or
 // a call of WakeUp comes before this time, RunOnce must be called then.
-func (l *Loop) RunOnce() (next int64, ended bool) {
-	if l.serve(0) {
+func (l *Loop) RunOnce() (next int64, hasEnded bool) {
+	if l.runPending(0) {
 		l.release()
 		close(l.done)
 		return 0, true

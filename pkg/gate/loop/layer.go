@@ -301,7 +301,7 @@ func (l *Layer) quiet() bool {
 	return !s.readable && !s.hangup && !s.failed
 }
 
-func (l *Layer) ended() bool {
+func (l *Layer) atEOF() bool {
 	if l.hasNext {
 		return false
 	}

@@ -133,8 +133,8 @@ func TestEndedDetectsACloseNotifyWithoutAReadByTheCaller(t *testing.T) {
 		}
 		s.until("hung up", s.sock.HungUp)
 		s.do(func() {
-			if !s.sock.Ended() || s.sock.Quiet() || s.sock.Failed() {
-				t.Errorf("ended %v, quiet %v, failed %v", s.sock.Ended(), s.sock.Quiet(), s.sock.Failed())
+			if !s.sock.AtEOF() || s.sock.Quiet() || s.sock.Failed() {
+				t.Errorf("ended %v, quiet %v, failed %v", s.sock.AtEOF(), s.sock.Quiet(), s.sock.Failed())
 			}
 		})
 		s.wantRead(8, "", io.EOF)

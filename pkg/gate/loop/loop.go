@@ -87,10 +87,10 @@ func (l *Loop) Run() error {
 	}
 	defer l.release()
 	for {
-		err := l.poller.raw.Read(l.serve)
+		err := l.poller.raw.Read(l.runPending)
 		switch {
 		case err == nil:
-			return nil // serve returned true: the loop has ended
+			return nil // runPending returned true: the loop has ended
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			l.poller.wakeAt = math.MaxInt64
 			if err := l.poller.file.SetReadDeadline(time.Time{}); err != nil {
@@ -102,9 +102,9 @@ func (l *Loop) Run() error {
 	}
 }
 
-// serve handles all pending work. It returns true if the loop has ended, and false if the
+// runPending handles all pending work. It returns true if the loop has ended, and false if the
 // netpoller must wait for events.
-func (l *Loop) serve(uintptr) bool {
+func (l *Loop) runPending(uintptr) bool {
 	l.sleeping.Store(false)
 	for iteration := 1; ; iteration++ {
 		n := l.pollNow()

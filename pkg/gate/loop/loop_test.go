@@ -147,7 +147,7 @@ func TestLaterDeadlineDoesNotMoveTheTimer(t *testing.T) {
 	for i < len(want) {
 		var at int64
 		var place, size int
-		on(t, l, func() { at, place, size = task.Handle.timer.when, task.Handle.timer.index, len(l.timers) })
+		on(t, l, func() { at, place, size = task.Handle.timer.expiresAt, task.Handle.timer.index, len(l.timers) })
 		if at != want[i] || place == 0 || size != 6 {
 			t.Fatalf("wait %d: timer at +%d, index %d of %d; want +%d", i, at-now, place, size, want[i]-now)
 		}
@@ -461,7 +461,7 @@ func TestALoopSleepsWhenThereIsNothingToDo(t *testing.T) {
 	go func() { // does what Run does, and counts wake-ups
 		err := l.poller.raw.Read(func(fd uintptr) bool {
 			wakeups.Inc()
-			return l.serve(fd)
+			return l.runPending(fd)
 		})
 		l.release()
 		ended <- err

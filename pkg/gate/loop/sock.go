@@ -228,11 +228,11 @@ func (s *Sock) QuietAtPoll(maxAge time.Duration) bool {
 	return s.layer == nil && !s.readable && !s.hangup && !s.failed && l.polledAll && l.Nanotime()-l.now <= int64(maxAge)
 }
 
-// Ended reports whether the next read would return EOF or an error. It asks the kernel by
+// AtEOF reports whether the next read would return EOF or an error. It asks the kernel by
 // one system call, so its result is right even before the loop has delivered the event.
-func (s *Sock) Ended() bool {
+func (s *Sock) AtEOF() bool {
 	if s.layer != nil {
-		return s.layer.ended()
+		return s.layer.atEOF()
 	}
 	n, e := s.peek(make([]byte, 1))
 	return n == 0 && e != unix.EAGAIN

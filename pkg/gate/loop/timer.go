@@ -5,25 +5,25 @@ package loop
 // time, as it usually does, the timer keeps its time and its place in the heap. When it
 // expires too early, it is rescheduled for the new deadline.
 type timer struct {
-	handle *Handle
-	when   int64
-	index  int // index in the heap plus 1; 0 = not in the heap
+	handle    *Handle
+	expiresAt int64
+	index     int // index in the heap plus 1; 0 = not in the heap
 }
 
 // timerHeap is a binary heap, earliest first.
 type timerHeap []*timer
 
 // ensure makes t expire at when or earlier.
-func (h *timerHeap) ensure(t *timer, when int64) {
+func (h *timerHeap) ensure(t *timer, expiresAt int64) {
 	if t.index != 0 {
-		if t.when <= when {
+		if t.expiresAt <= expiresAt {
 			return
 		}
-		t.when = when
+		t.expiresAt = expiresAt
 		h.up(t.index - 1)
 		return
 	}
-	t.when = when
+	t.expiresAt = expiresAt
 	*h = append(*h, t)
 	t.index = len(*h)
 	h.up(len(*h) - 1)
@@ -47,7 +47,7 @@ func (h *timerHeap) remove(t *timer) {
 func (h *timerHeap) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if (*h)[parent].when <= (*h)[i].when {
+		if (*h)[parent].expiresAt <= (*h)[i].expiresAt {
 			return
 		}
 		h.swap(i, parent)
@@ -59,7 +59,7 @@ func (h *timerHeap) down(i int) {
 	for {
 		least := i
 		for c := 2*i + 1; c <= 2*i+2 && c < len(*h); c++ {
-			if (*h)[c].when < (*h)[least].when {
+			if (*h)[c].expiresAt < (*h)[least].expiresAt {
 				least = c
 			}
 		}
@@ -81,7 +81,7 @@ func (h *timerHeap) swap(i, j int) {
 // that have expired before the deadline of their handle. It also trims the free lists if
 // the time of the next trim has come.
 func (l *Loop) runTimers() {
-	for len(l.timers) > 0 && l.timers[0].when <= l.now {
+	for len(l.timers) > 0 && l.timers[0].expiresAt <= l.now {
 		t := l.timers[0]
 		l.timers.remove(t)
 		h := t.handle
@@ -103,8 +103,8 @@ func (l *Loop) runTimers() {
 // expires or the free lists must be trimmed; 0 = no such time.
 func (l *Loop) nextDeadline() int64 {
 	next := l.trimAt
-	if len(l.timers) > 0 && (next == 0 || l.timers[0].when < next) {
-		next = l.timers[0].when
+	if len(l.timers) > 0 && (next == 0 || l.timers[0].expiresAt < next) {
+		next = l.timers[0].expiresAt
 	}
 	return next
 }

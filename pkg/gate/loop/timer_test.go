@@ -21,15 +21,15 @@ func checkHeap(t *testing.T, h timerHeap, model map[*timer]int64) {
 		if x.index != i+1 {
 			t.Fatalf("the timer at index %d has index %d", i, x.index-1)
 		}
-		if when, ok := model[x]; !ok || when != x.when {
-			t.Fatalf("timer set to %d, want %d (known %v)", x.when, when, ok)
+		if when, ok := model[x]; !ok || when != x.expiresAt {
+			t.Fatalf("timer set to %d, want %d (known %v)", x.expiresAt, when, ok)
 		}
-		if parent := h[(i-1)/2]; i > 0 && parent.when > x.when {
-			t.Fatalf("timer %d (%d) is before its parent (%d)", i, x.when, parent.when)
+		if parent := h[(i-1)/2]; i > 0 && parent.expiresAt > x.expiresAt {
+			t.Fatalf("timer %d (%d) is before its parent (%d)", i, x.expiresAt, parent.expiresAt)
 		}
 	}
-	if len(h) > 0 && h[0].when != least {
-		t.Fatalf("first timer is for %d, want %d", h[0].when, least)
+	if len(h) > 0 && h[0].expiresAt != least {
+		t.Fatalf("first timer is for %d, want %d", h[0].expiresAt, least)
 	}
 }
 

@@ -24,7 +24,7 @@ func (s *Server) Clients() int {
 		if w.tls.queued.First() != nil || w.tls.handshaking.First() != nil {
 			n++
 		}
-		for _, p := range w.parts {
+		for _, p := range w.engines {
 			n += p.Clients()
 		}
 		return n

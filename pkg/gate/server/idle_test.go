@@ -30,7 +30,7 @@ func addIdle(s *IdleSet[fakeConn, *fakeConn], times ...int64) (conns []*fakeConn
 	for _, idle := range times {
 		c := &fakeConn{}
 		s.Touch(c)
-		c.Since -= idle * int64(exchange.MinIdle)
+		c.IdleSince -= idle * int64(exchange.MinIdle)
 		conns = append(conns, c)
 	}
 	return conns
@@ -44,8 +44,8 @@ func TestTheLongestIdleConnectionIsReclaimed(t *testing.T) {
 		conns[0].busy, conns[1].noisy, conns[3].busy = true, true, true
 		for _, want := range []*fakeConn{conns[2], conns[4]} {
 			since, reclaim := s.reclaimable()
-			if reclaim == nil || since != want.Since {
-				t.Errorf("since %d; want the connection idle since %d", since, want.Since)
+			if reclaim == nil || since != want.IdleSince {
+				t.Errorf("since %d; want the connection idle since %d", since, want.IdleSince)
 				return
 			}
 			reclaim()
@@ -74,7 +74,7 @@ func TestAConnectionBelongsToAtMostOneIdleSetAndIsCountedOnce(t *testing.T) {
 	newTLSServer(t).do(func(w *Worker) {
 		var a, b IdleSet[fakeConn, *fakeConn]
 		a.Init(w, exchange.IdleClient, exchange.MinIdle)
-		b.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
+		b.Init(w, exchange.PartialHead, exchange.MinIdle)
 		b.Count = &atomic.Int64{}
 		conns := addIdle(&a, 2, 1)
 		b.Touch(conns[0])
@@ -94,7 +94,7 @@ func TestAWorkerReportsItsOldestConnectionOfTheLowestRank(t *testing.T) {
 	var idle, other, unfinished IdleSet[fakeConn, *fakeConn]
 	var conns []*fakeConn
 	s.do(func(w *Worker) {
-		unfinished.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
+		unfinished.Init(w, exchange.PartialHead, exchange.MinIdle)
 		idle.Init(w, exchange.IdleClient, exchange.MinIdle)
 		other.Init(w, exchange.IdleClient, exchange.MinIdle)
 		conns = slices.Concat(addIdle(&unfinished, 9), addIdle(&idle, 2), addIdle(&other, 3))
@@ -103,7 +103,7 @@ func TestAWorkerReportsItsOldestConnectionOfTheLowestRank(t *testing.T) {
 	for _, want := range []struct {
 		conn *fakeConn
 		rank exchange.Idleness
-	}{{conns[2], exchange.IdleClient}, {conns[1], exchange.IdleClient}, {conns[0], exchange.UnfinishedHead}} {
+	}{{conns[2], exchange.IdleClient}, {conns[1], exchange.IdleClient}, {conns[0], exchange.PartialHead}} {
 		found := make(chan exchange.IdleConnection, 1)
 		w.Oldest(func(c exchange.IdleConnection, ok bool) {
 			if !ok {
@@ -111,8 +111,8 @@ func TestAWorkerReportsItsOldestConnectionOfTheLowestRank(t *testing.T) {
 			}
 			found <- c
 		})
-		if c := <-found; c.Idleness != want.rank || c.Since != want.conn.Since {
-			t.Errorf("found %+v, want rank %d and %d", c, want.rank, want.conn.Since)
+		if c := <-found; c.Idleness != want.rank || c.IdleSince != want.conn.IdleSince {
+			t.Errorf("found %+v, want rank %d and %d", c, want.rank, want.conn.IdleSince)
 		}
 		w.CloseOldest(want.rank)
 		s.do(func(*Worker) {

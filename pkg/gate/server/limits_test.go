@@ -9,8 +9,8 @@ import (
 
 func TestDocsHaveTheLimitsOfHandshakes(t *testing.T) {
 	limits.CompareWithDocs(t, "../../../docs/design.md", "TLS handshakes", []limits.Limit{
-		{What: "handshakes at once", Value: limits.Count(maxHandshakes), Beyond: "further clients wait"},
-		{What: "a handshake, from the ClientHello", Value: fmt.Sprintf("%s; %s without received bytes while other handshakes wait", limits.Time(handshakeTimeout), limits.Time(stallTimeout)),
+		{Name: "handshakes at once", Value: limits.Count(maxHandshakes), Beyond: "further clients wait"},
+		{Name: "a handshake, from the ClientHello", Value: fmt.Sprintf("%s; %s without received bytes while other handshakes wait", limits.Time(handshakeTimeout), limits.Time(stallTimeout)),
 			Beyond: "the connection is closed"},
 	})
 }

@@ -9,17 +9,17 @@ import (
 
 // Protocol implements an HTTP version for clients and for the container.
 type Protocol interface {
-	// NewPart returns the part of the protocol that belongs to w.
-	NewPart(w *Worker) Part
-	// Unfinished returns the number of connections for which a shutdown waits after the
+	// NewEngine returns the part of the protocol that belongs to w.
+	NewEngine(w *Worker) Engine
+	// NumPending returns the number of connections for which a shutdown waits after the
 	// last request has ended, so that clients can read their responses and close the
 	// connections. It counts the connections of all workers.
-	Unfinished() int
+	NumPending() int
 }
 
-// Part is a protocol on one worker. Its methods are called on the worker's loop. NewPart
+// Engine is a protocol on one worker. Its methods are called on the worker's loop. NewEngine
 // calls Worker.AddIdleSource for the connections that may be closed to free descriptors.
-type Part interface {
+type Engine interface {
 	// Adopt serves a client connection. The part owns the descriptor fd, which is
 	// non-blocking and already charged to the gate's descriptor budget. The parameter
 	// layer is the TLS layer of the connection; nil = plaintext. The parameter read has

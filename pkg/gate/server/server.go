@@ -120,7 +120,7 @@ func (s *Server) Stats() gate.UpstreamStats {
 	st := gate.UpstreamStats{Dials: s.pools.Dials.Load(), Reuses: s.pools.Reuses.Load(), Retries: s.gate.Retries.Load()}
 	st.Open = int(st.Dials - s.pools.Closes.Load())
 	st.Idle, _ = s.onLoops(statsTimeout, func(w *Worker) (n int) {
-		for _, p := range w.parts {
+		for _, p := range w.engines {
 			n += p.IdleUpstreams()
 		}
 		return n
@@ -132,7 +132,7 @@ func (s *Server) Stats() gate.UpstreamStats {
 // respond within statsTimeout.
 func (s *Server) CloseIdleUpstreams() {
 	s.onLoops(statsTimeout, func(w *Worker) int {
-		for _, p := range w.parts {
+		for _, p := range w.engines {
 			p.CloseIdleUpstreams()
 		}
 		return 0

@@ -17,14 +17,14 @@ const (
 	// silentGrace is the time that a shutdown waits for the first request on new
 	// connections. A client usually sends it immediately.
 	silentGrace = 100 * time.Millisecond
-	// unfinishedTimeout is the time that a shutdown waits for clients to read their last
+	// closingTimeout is the time that a shutdown waits for clients to read their last
 	// responses and close their connections. This time starts again when a client has
 	// closed a connection or read a part of a response. The gate checks only every 200 ms
 	// how much a client has read over HTTP/2, so the restart may be late by 200 ms.
-	unfinishedTimeout = 1750 * time.Millisecond
-	// unfinishedTotal is the maximum time that a shutdown waits for clients to read and
-	// close, even if unfinishedTimeout starts again and again.
-	unfinishedTotal = 10 * time.Second
+	closingTimeout = 1750 * time.Millisecond
+	// maxClosingTime is the maximum time that a shutdown waits for clients to read and
+	// close, even if closingTimeout starts again and again.
+	maxClosingTime = 10 * time.Second
 )
 
 // shutdown is a routine of the first loop. In each state it waits for an event:
@@ -33,17 +33,17 @@ const (
 //	idle        BeginShutdown is called                        stopping
 //	stopping    all loops have stopped accepting               silent or serving
 //	silent      silentGrace has passed                         serving
-//	serving     all requests and tunnels have ended            unfinished
-//	unfinished  clients have closed their connections          done or serving
+//	serving     all requests and tunnels have ended            closing
+//	closing     clients have closed their connections          done or serving
 //	done
 //
 // The state stopping lasts at most stopTimeout. Its next state is silent if the client of
 // some connection has not sent a byte, and otherwise serving. The state serving waits for
 // tunnels only until tunnelDeadline.
 //
-// In the state unfinished, clients read the rest of their last responses. The state ends
-// after unfinishedTimeout, which starts again when a client makes progress, and after
-// unfinishedTotal in any case. Meanwhile a client that has not read GOAWAY yet may send
+// In the state closing, clients read the rest of their last responses. The state ends
+// after closingTimeout, which starts again when a client makes progress, and after
+// maxClosingTime in any case. Meanwhile a client that has not read GOAWAY yet may send
 // another request. If a request is open when the state ends, the next state is serving,
 // and otherwise done.
 type shutdown struct {
@@ -52,16 +52,16 @@ type shutdown struct {
 	state  shutdownState
 	// deadline is the latest time at which the current state ends. There is one
 	// exception: while a request is open, the state serving does not end.
-	deadline           int64
-	tunnelDeadline     int64 // time at which the shutdown stops waiting for tunnels
-	unfinishedDeadline int64 // the state unfinished ends then, even if clients read
+	deadline        int64
+	tunnelDeadline  int64 // time at which the shutdown stops waiting for tunnels
+	closingDeadline int64 // the state closing ends then, even if clients read
 
 	stopped atomic.Int32 // number of loops that have stopped accepting
 	silent  atomic.Bool  // some connections have not sent a byte
 
-	begun sync.Once
-	ended sync.Once
-	done  chan struct{}
+	beginOnce sync.Once
+	endOnce   sync.Once
+	done      chan struct{}
 }
 
 type shutdownState uint8
@@ -71,7 +71,7 @@ const (
 	shutdownStopping
 	shutdownSilent
 	shutdownServing
-	shutdownUnfinished
+	shutdownClosing
 	shutdownDone
 )
 
@@ -85,7 +85,7 @@ func (d *shutdown) init(s *Server) {
 // requests, tunnels or clients.
 func (s *Server) BeginShutdown() (done <-chan struct{}) {
 	d := &s.shutdown
-	d.begun.Do(func() {
+	d.beginOnce.Do(func() {
 		s.shuttingDown.Store(true)
 		first := s.workers[0].Loop
 		first.Post(func() {
@@ -132,8 +132,8 @@ func (d *shutdown) Step() {
 		case shutdownSilent:
 			d.beginServing(now)
 		case shutdownServing:
-			d.state, d.deadline, d.unfinishedDeadline = shutdownUnfinished, now+int64(unfinishedTimeout), now+int64(unfinishedTotal)
-		case shutdownUnfinished:
+			d.state, d.deadline, d.closingDeadline = shutdownClosing, now+int64(closingTimeout), now+int64(maxClosingTime)
+		case shutdownClosing:
 			if d.busy(now) {
 				d.state, d.deadline = shutdownServing, d.tunnelDeadline
 				break
@@ -141,8 +141,8 @@ func (d *shutdown) Step() {
 			d.end()
 		}
 	}
-	if d.state == shutdownUnfinished { // a client has closed or read, so the timeout starts again
-		d.deadline = min(now+int64(unfinishedTimeout), d.unfinishedDeadline)
+	if d.state == shutdownClosing { // a client has closed or read, so the timeout starts again
+		d.deadline = min(now+int64(closingTimeout), d.closingDeadline)
 	}
 	if d.deadline > now {
 		d.handle.SetDeadline(d.deadline)
@@ -162,8 +162,8 @@ func (d *shutdown) stateEnded(now int64) bool {
 		return now >= d.deadline
 	case shutdownServing:
 		return !d.busy(now)
-	case shutdownUnfinished:
-		return d.srv.unfinished() == 0 || now >= d.deadline
+	case shutdownClosing:
+		return d.srv.numPending() == 0 || now >= d.deadline
 	}
 	return false
 }
@@ -178,18 +178,18 @@ func (d *shutdown) busy(now int64) bool {
 // end marks the shutdown as done. It is called on the first loop, or after the first loop
 // has ended. Only its first call has an effect.
 func (d *shutdown) end() {
-	d.ended.Do(func() {
+	d.endOnce.Do(func() {
 		d.state = shutdownDone
 		close(d.done)
 	})
 }
 
-// unfinished returns the sum of Protocol.Unfinished for HTTP/1 and HTTP/2: the number of
+// numPending returns the sum of Protocol.NumPending for HTTP/1 and HTTP/2: the number of
 // connections for which the shutdown waits after the last request.
-func (s *Server) unfinished() int {
-	n := s.cfg.HTTP1.Unfinished()
+func (s *Server) numPending() int {
+	n := s.cfg.HTTP1.NumPending()
 	if s.cfg.HTTP2 != nil {
-		n += s.cfg.HTTP2.Unfinished()
+		n += s.cfg.HTTP2.NumPending()
 	}
 	return n
 }

@@ -76,11 +76,11 @@ type tlsConns struct {
 func (t *tlsConns) init(w *Worker) {
 	t.freeSlots, t.stallTimeout = max(maxHandshakes/w.srv.cfg.Loops, minHandshakes), stallTimeout
 	t.silent.Init(w, exchange.IdleClient, exchange.MinSilence)
-	t.partial.Init(w, exchange.UnfinishedHead, exchange.MinIdle)
-	w.AddIdleSource(exchange.UnfinishedHead, w.reclaimStalled)
+	t.partial.Init(w, exchange.PartialHead, exchange.MinIdle)
+	w.AddIdleSource(exchange.PartialHead, w.reclaimStalled)
 }
 
-// tlsConn is a connection before the end of its handshake. Its field Since is the time at
+// tlsConn is a connection before the end of its handshake. Its field IdleSince is the time at
 // which the connection was accepted, its first byte arrived or its ClientHello was
 // complete. The latest of these events counts.
 type tlsConn struct {
@@ -152,7 +152,7 @@ func (c *tlsConn) Event(s *loop.Sock) {
 	disconnected := s.HungUp() || s.Failed()
 	switch {
 	case c.state > tlsQueued, !s.Readable():
-	case disconnected && s.Ended():
+	case disconnected && s.AtEOF():
 		c.close(nil) // the client has sent no byte, so this is not a failed handshake
 	case disconnected:
 		c.close(errDisconnected)
@@ -162,7 +162,7 @@ func (c *tlsConn) Event(s *loop.Sock) {
 	case c.state == tlsSilent:
 		c.enter(tlsPartial)
 		c.worker.tls.partial.Touch(c)
-		c.handle.SetDeadline(c.Since + int64(helloTimeout))
+		c.handle.SetDeadline(c.IdleSince + int64(helloTimeout))
 	}
 }
 
@@ -186,7 +186,7 @@ func (c *tlsConn) hello() {
 		c.close(nil)
 		return
 	}
-	c.Since = w.Loop.Now()
+	c.IdleSince = w.Loop.Now()
 	c.port.pending.Inc()
 	if w.tls.freeSlots > 0 {
 		c.startHandshake()
@@ -203,7 +203,7 @@ func (c *tlsConn) startHandshake() {
 	c.worker.tls.freeSlots--
 	c.layer = &loop.Layer{}
 	c.session = tls.Server(c.layer, c.port.Config)
-	c.handle.SetDeadline(c.Since + int64(handshakeTimeout))
+	c.handle.SetDeadline(c.IdleSince + int64(handshakeTimeout))
 	c.sock.StartHandshake(c.layer, clientSession{c.session, c.layer}, c.worker.srv.handshakeSlots, &c.handle)
 }
 
@@ -239,11 +239,11 @@ func (w *Worker) closeStalled() {
 }
 
 // stalled returns the oldest handshake that has waited for bytes from its client for the
-// duration `enough` or longer; nil = none.
-func (w *Worker) stalled(enough time.Duration) *tlsConn {
-	until := w.Loop.Now() - int64(enough)
+// duration minWait or longer; nil = none.
+func (w *Worker) stalled(minWait time.Duration) *tlsConn {
+	latest := w.Loop.Now() - int64(minWait)
 	for c := range w.tls.handshaking.All() {
-		if since := c.sock.HandshakeWaitingSince(); since != 0 && since <= until {
+		if since := c.sock.HandshakeWaitingSince(); since != 0 && since <= latest {
 			return c
 		}
 	}
@@ -266,7 +266,7 @@ func (c *tlsConn) Step() {
 			c.close(err)
 		case done:
 			c.adopt()
-		case c.worker.Loop.Now() >= c.Since+int64(handshakeTimeout):
+		case c.worker.Loop.Now() >= c.IdleSince+int64(handshakeTimeout):
 			c.close(os.ErrDeadlineExceeded)
 		}
 	}
@@ -358,5 +358,5 @@ func (w *Worker) reclaimStalled() (since int64, reclaim func()) {
 	if c == nil {
 		return 0, nil
 	}
-	return c.Since, func() { c.close(os.ErrDeadlineExceeded) }
+	return c.IdleSince, func() { c.close(os.ErrDeadlineExceeded) }
 }

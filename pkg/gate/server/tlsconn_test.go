@@ -27,8 +27,8 @@ const testTimeout = 2 * time.Minute
 // closingProtocol is a Protocol that closes each new connection immediately.
 type closingProtocol struct{ worker *Worker }
 
-func (closingProtocol) NewPart(w *Worker) Part { return closingProtocol{w} }
-func (closingProtocol) Unfinished() int        { return 0 }
+func (closingProtocol) NewEngine(w *Worker) Engine { return closingProtocol{w} }
+func (closingProtocol) NumPending() int            { return 0 }
 func (m closingProtocol) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
 	m.worker.Loop.CloseDescriptor(fd)
 	m.worker.Gate.Descriptors.Release()
@@ -161,7 +161,7 @@ func TestAnIncompleteHandshakeTimesOut(t *testing.T) {
 	s.until("the handshake", func(w *Worker) bool {
 		first := w.tls.handshaking.First()
 		if first != nil {
-			first.Since -= int64(handshakeTimeout)
+			first.IdleSince -= int64(handshakeTimeout)
 			first.handle.SetDeadline(w.Loop.Now() + 1)
 		}
 		return first != nil

@@ -23,12 +23,12 @@ type Worker struct {
 	Router upstream.Router
 
 	srv          *Server
-	parts        []Part
-	http1, http2 Part // http2 may be nil
+	engines      []Engine
+	http1, http2 Engine // http2 may be nil
 	listeners    []*listener
 	tls          tlsConns
 	idle         idleSources
-	trims        []func() (again bool)
+	trims        []func() (more bool)
 	date         []byte
 	dateSecond   int64
 }
@@ -48,10 +48,10 @@ func newWorker(s *Server, l *loop.Loop, share int) *Worker {
 	return w
 }
 
-func (w *Worker) add(p Protocol) Part {
-	part := p.NewPart(w)
-	w.parts = append(w.parts, part)
-	return part
+func (w *Worker) add(p Protocol) Engine {
+	engine := p.NewEngine(w)
+	w.engines = append(w.engines, engine)
+	return engine
 }
 
 // HasHTTP2 reports whether connections may switch to HTTP/2.
@@ -85,7 +85,7 @@ func (w *Worker) ReportPanic(v any) {
 
 // OnTrim adds a function that is called when the loop trims its free lists. If f returns
 // true, another trim follows later and f is called again.
-func (w *Worker) OnTrim(f func() (again bool)) { w.trims = append(w.trims, f) }
+func (w *Worker) OnTrim(f func() (more bool)) { w.trims = append(w.trims, f) }
 
 // Date returns the value of the Date field. It is formatted once a second.
 func (w *Worker) Date() []byte {
@@ -107,7 +107,7 @@ func (w *Worker) stopAccepting() (silent bool) {
 	}
 	w.closeListeners()
 	silent = w.closeHandshakes()
-	for _, p := range w.parts {
+	for _, p := range w.engines {
 		silent = p.StopAccepting() || silent
 	}
 	return silent
@@ -121,12 +121,12 @@ func (w *Worker) closeListeners() {
 }
 
 // trim releases memory and idle connections after a burst.
-func (w *Worker) trim(collect bool) (again bool) {
+func (w *Worker) trim(collect bool) (more bool) {
 	for _, f := range w.trims {
-		again = f() || again
+		more = f() || more
 	}
 	if collect {
 		w.Loop.FreeMemory()
 	}
-	return again
+	return more
 }

@@ -40,8 +40,8 @@ type Config struct {
 	// Changed is called when a certificate comes into use or cannot be used. It may be
 	// nil.
 	Changed func(Change)
-	// Refused is called on a loop for each failed handshake. It may be nil.
-	Refused func(peer netip.AddrPort, err error)
+	// HandshakeFailed is called on a loop for each failed handshake. It may be nil.
+	HandshakeFailed func(peer netip.AddrPort, err error)
 }
 
 // Change is a change of the certificate, or a failed attempt.

@@ -28,7 +28,7 @@ func New(c Config) (*Front, error) {
 	f := &Front{cfg: c}
 	f.reloader = newReloader(&f.cfg)
 	f.port.Config = &tls.Config{GetConfigForClient: f.reloader.configForClient, MinVersion: tls.VersionTLS12}
-	f.port.Failed = c.Refused
+	f.port.Failed = c.HandshakeFailed
 	return f, nil
 }
 

@@ -69,9 +69,9 @@ func prepare(t *testing.T) (*fixture, Config) {
 			f.opened <- struct{}{}
 			return ln.(*net.TCPListener), nil
 		},
-		Serve:   server.ServeTLS,
-		Changed: func(c Change) { f.changes <- c },
-		Refused: func(_ netip.AddrPort, err error) { f.refused <- err },
+		Serve:           server.ServeTLS,
+		Changed:         func(c Change) { f.changes <- c },
+		HandshakeFailed: func(_ netip.AddrPort, err error) { f.refused <- err },
 	}
 }
 
@@ -81,8 +81,8 @@ type closing struct {
 	name string
 }
 
-func (p closing) NewPart(w *server.Worker) server.Part { return closingPart{p, w} }
-func (closing) Unfinished() int                        { return 0 }
+func (p closing) NewEngine(w *server.Worker) server.Engine { return closingPart{p, w} }
+func (closing) NumPending() int                            { return 0 }
 
 type closingPart struct {
 	closing

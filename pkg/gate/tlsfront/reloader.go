@@ -71,9 +71,9 @@ func (r *reloader) follow(loaded func()) {
 		events = r.watcher.Changed()
 	}
 	for {
-		var again <-chan time.Time
+		var timer <-chan time.Time
 		if wait := r.nextCheck(); wait > 0 {
-			again = time.After(wait)
+			timer = time.After(wait)
 		}
 		requested := false
 		select {
@@ -83,7 +83,7 @@ func (r *reloader) follow(loaded func()) {
 			requested = true
 		case <-events:
 			r.retry = 0
-		case <-again:
+		case <-timer:
 		}
 		if r.watcher != nil {
 			_ = r.watcher.Watch(r.cfg.paths())
@@ -174,11 +174,11 @@ func (r *reloader) clearFailure() {
 	r.failingSince, r.failure, r.reported, r.retry = time.Time{}, "", false, 0
 }
 
-func (r *reloader) report(err error, fresh bool) {
+func (r *reloader) report(err error, isNew bool) {
 	if r.cfg.Changed == nil {
 		return
 	}
-	c := Change{Err: err, New: fresh}
+	c := Change{Err: err, New: isNew}
 	if r.material != nil {
 		c.Serving, c.NotAfter = true, r.material.notAfter()
 	}

@@ -13,7 +13,7 @@ type requestAttributes struct {
 }
 
 func (a requestAttributes) Idempotent() bool { return a.idempotent }
-func (a requestAttributes) Whole() bool      { return true }
+func (a requestAttributes) FullyRead() bool  { return true }
 
 // newRequest returns an exchange before its first attempt.
 func newRequest(t *testing.T, protocol string, idempotent, upgrade bool) *exchange.Exchange {

@@ -154,7 +154,7 @@ func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) R
 	}
 	pending := &d.gate.Connects
 	if x.Dial.Detects && !pending.Clear() {
-		return Result{Outcome: x.Dial.Why}
+		return Result{Outcome: x.Dial.LastFailure}
 	}
 	if pending.Contains(x) || d.queue.First() == nil && !pending.Clear() {
 		if try, next, o := pending.Enqueue(x, now); o != gate.Undecided || !try {
@@ -168,7 +168,7 @@ func (d *Dialer) Connect(x *exchange.Exchange, now int64, protocols ...string) R
 	if err != nil {
 		d.release()
 		if err == loop.ErrRefused {
-			return d.refused(x)
+			return d.handleRefused(x)
 		}
 		return d.waitForDescriptor(x, now)
 	}
@@ -191,14 +191,14 @@ func (d *Dialer) continueAttempt(x *exchange.Exchange, c *Conn, now int64, proto
 		if !c.Sock.Connected() {
 			if c.Sock.Failed() {
 				d.Cancel(x)
-				return d.refused(x)
+				return d.handleRefused(x)
 			}
 			return d.continueWait(x, now)
 		}
 		c.Sock.TuneLoopback(d.cfg.Address.Addr())
 		d.stats.Dials.Inc()
 		c.counted = true
-		d.gate.Connects.Reached()
+		d.gate.Connects.NoteReached()
 		if d.cfg.TLS != nil {
 			c.startHandshake(x, protocols)
 		}
@@ -231,16 +231,16 @@ func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
 	return r
 }
 
-// refused handles a refused connection of x and adds x to the connect queue.
-func (d *Dialer) refused(x *exchange.Exchange) (r Result) {
+// handleRefused handles a handleRefused connection of x and adds x to the connect queue.
+func (d *Dialer) handleRefused(x *exchange.Exchange) (r Result) {
 	now := d.loop.Nanotime()
-	if d.gate.Connects.Refused(now) {
+	if d.gate.Connects.NoteRefused(now) {
 		d.choice.Reset()
 	}
 	d.queue.Remove(x)
 	d.WakeFirst()
 	if x.Dial.Detects {
-		return Result{Outcome: x.Dial.Why}
+		return Result{Outcome: x.Dial.LastFailure}
 	}
 	_, r.Next, r.Outcome = d.gate.Connects.Enqueue(x, now)
 	return r

@@ -27,25 +27,25 @@ func (r *Router) pool(via uint8) exchange.Connector {
 
 // Connect implements exchange.Connector. An attempt in progress continues over the
 // protocol with which it began.
-func (r *Router) Connect(x *exchange.Exchange, now int64, fresh bool) (up exchange.Upstream, next int64, o gate.Outcome) {
+func (r *Router) Connect(x *exchange.Exchange, now int64, isRetry bool) (up exchange.Upstream, next int64, o gate.Outcome) {
 	d := &x.Dial
 	if d.Attempt == nil || d.Via == 0 {
 		via := uint8(viaHTTP1)
 		switch {
 		case d.First != 0:
 			if via = r.retry(d, now); via == 0 {
-				return nil, 0, d.Why
+				return nil, 0, d.LastFailure
 			}
 		case r.Choice.For(x, now) == H2C:
 			via = viaHTTP2
 		}
 		d.Via = via
 	}
-	up, next, o = r.pool(d.Via).Connect(x, now, fresh)
+	up, next, o = r.pool(d.Via).Connect(x, now, isRetry)
 	if o == gate.MethodNotAllowed && r.Choice.MaySpeakHTTP1() {
 		// The container does not support WebSocket over HTTP/2.
 		d.Via = viaHTTP1
-		return r.HTTP1.Connect(x, now, fresh)
+		return r.HTTP1.Connect(x, now, isRetry)
 	}
 	return up, next, o
 }

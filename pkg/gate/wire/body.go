@@ -36,7 +36,7 @@ const (
 
 // Decoder extracts the payload from the bytes of a body and finds its end.
 type Decoder struct {
-	Left           int64 // payload bytes left in the body, or in the chunk
+	Remaining      int64 // payload bytes left in the body, or in the chunk
 	Kind           BodyKind
 	state          chunkState
 	Ended          bool
@@ -49,7 +49,7 @@ type Decoder struct {
 
 // Begin prepares d for a body. It reuses the buffers of d.
 func (d *Decoder) Begin(kind BodyKind, length int64) {
-	*d = Decoder{Kind: kind, Left: length, partialLine: d.partialLine[:0], Trailer: d.Trailer[:0]}
+	*d = Decoder{Kind: kind, Remaining: length, partialLine: d.partialLine[:0], Trailer: d.Trailer[:0]}
 	if cap(d.Trailer) > 4<<10 {
 		d.Trailer, d.partialLine = nil, nil
 	}
@@ -61,9 +61,9 @@ func (d *Decoder) Begin(kind BodyKind, length int64) {
 func (d *Decoder) Next(b []byte) (data []byte, used int, err error) {
 	switch d.Kind {
 	case BodyLength:
-		n := min(int64(len(b)), d.Left)
-		d.Left -= n
-		d.Ended = d.Left == 0
+		n := min(int64(len(b)), d.Remaining)
+		d.Remaining -= n
+		d.Ended = d.Remaining == 0
 		return b[:n], int(n), nil
 	case BodyUntilClose:
 		return b, len(b), nil
@@ -76,8 +76,8 @@ func (d *Decoder) Next(b []byte) (data []byte, used int, err error) {
 // Skip records that the caller has consumed n bytes of payload without Next. The kind of
 // the body must be BodyLength.
 func (d *Decoder) Skip(n int) {
-	d.Left -= int64(n)
-	d.Ended = d.Left == 0
+	d.Remaining -= int64(n)
+	d.Ended = d.Remaining == 0
 }
 
 // End records that the sender has closed the connection. It reports whether the body is
@@ -95,7 +95,7 @@ func (d *Decoder) Complete(b []byte) bool {
 	case d.Ended:
 		return true
 	case d.Kind == BodyLength:
-		return int64(len(b)) >= d.Left
+		return int64(len(b)) >= d.Remaining
 	case d.Kind != BodyChunked || !bytes.HasSuffix(b, []byte("\n")):
 		return false
 	}
@@ -115,9 +115,9 @@ func (d *Decoder) chunked(b []byte) (data []byte, used int, err error) {
 	for used < len(b) {
 		switch d.state {
 		case chunkData:
-			n := min(int64(len(b)-used), d.Left)
+			n := min(int64(len(b)-used), d.Remaining)
 			data = b[used : used+int(n)]
-			if d.Left -= n; d.Left == 0 {
+			if d.Remaining -= n; d.Remaining == 0 {
 				d.state = chunkDataCR
 			}
 			return data, used + int(n), nil
@@ -145,7 +145,7 @@ func (d *Decoder) framingByte(c byte) bool {
 			return d.sizeDigits > 0 && d.afterSize(c)
 		}
 		d.sizeDigits++
-		d.Left = d.Left<<4 | int64(v)
+		d.Remaining = d.Remaining<<4 | int64(v)
 		return d.sizeDigits <= maxSizeDigits
 	case chunkSpace: // a space is allowed only before an extension
 		return (c == ' ' || c == '\t' || c == ';') && d.afterSize(c)
@@ -156,7 +156,7 @@ func (d *Decoder) framingByte(c byte) bool {
 		d.extensionBytes++
 		return d.extensionBytes <= maxExtensionBytes && (c >= ' ' || c == '\t' || c == '\r') && c != 0x7f
 	case chunkSizeLF:
-		if d.sizeDigits, d.state = 0, chunkData; d.Left == 0 {
+		if d.sizeDigits, d.state = 0, chunkData; d.Remaining == 0 {
 			d.state = chunkTrailer
 		}
 		return c == '\n'

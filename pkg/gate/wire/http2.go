@@ -30,14 +30,14 @@ func (h *Head) appendField(name, value []byte, kind field.Kind, id h2.Name, sens
 }
 
 // appendFields appends the regular fields of an HTTP/2 head. It omits the fields of one
-// kind, given by the parameter without. The value field.Other means that no field is
+// kind, given by the parameter omitted. The value field.Other means that no field is
 // omitted. All Cookie fields become one field (RFC 9113 section 8.2.3).
-func (h *Head) appendFields(from *h2.Head, without field.Kind) {
+func (h *Head) appendFields(from *h2.Head, omitted field.Kind) {
 	cookies := false
 	for i := from.Regular; i < len(from.Fields); i++ {
 		f := &from.Fields[i]
 		switch {
-		case f.Kind == without && f.Kind != field.Other:
+		case f.Kind == omitted && f.Kind != field.Other:
 		case f.Name == h2.NameCookie:
 			if !cookies {
 				cookies = true
@@ -88,11 +88,11 @@ func (h *Head) complete() {
 	h.Raw = h.text
 }
 
-// ReadHTTP2 converts the HTTP/2 head h, which must have passed CheckRequest. If ended is
+// ReadHTTP2 converts the HTTP/2 head h, which must have passed CheckRequest. If endStream is
 // true, the request has no body. An extended CONNECT becomes an HTTP/1 upgrade (RFC 8441
 // section 5). A CONNECT has no body, so ReadHTTP2 rejects an extended CONNECT with
 // Content-Length, Transfer-Encoding or Expect (RFC 9110 section 9.3.6).
-func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
+func (r *Request) ReadHTTP2(h *h2.Head, endStream bool) error {
 	r.Reset()
 	method, path, protocol := h.Method(), h.Path(), h.Protocol()
 	if string(method) == "CONNECT" {
@@ -118,7 +118,7 @@ func (r *Request) ReadHTTP2(h *h2.Head, ended bool) error {
 	r.HTTP2 = true
 	r.Method, r.Target, r.Minor = r.Raw[:at-1], r.Raw[at:at+len(path)], 1
 	r.Asterisk = string(path) == "*"
-	if !ended && len(protocol) == 0 {
+	if !endStream && len(protocol) == 0 {
 		r.Body = BodyChunked
 	}
 	if err := r.readFields(); err != nil {
@@ -203,9 +203,9 @@ func TrailerLines(h *h2.Head) (dst []byte) {
 	return dst
 }
 
-// ReadHTTP2 converts the HTTP/2 head h, which must have passed CheckResponse. If ended is
+// ReadHTTP2 converts the HTTP/2 head h, which must have passed CheckResponse. If endStream is
 // true, the response has no body. The parameter method is the method of the request.
-func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
+func (r *Response) ReadHTTP2(h *h2.Head, endStream bool, method []byte) error {
 	r.Reset()
 	t := append(r.text[:0], "HTTP/1.1 "...)
 	t = strconv.AppendInt(t, int64(h.Status), 10)
@@ -219,7 +219,7 @@ func (r *Response) ReadHTTP2(h *h2.Head, ended bool, method []byte) error {
 		return err
 	}
 	switch {
-	case ended:
+	case endStream:
 		r.addLength = r.Body == BodyUntilClose
 		r.Body = NoBody
 	case r.Body == BodyUntilClose:

@@ -67,7 +67,7 @@ func (c *Conn) Usable() bool { return !c.spent }
 // exchange is the state of the exchange in progress.
 type exchange struct {
 	stream   uint32
-	left     []byte // unsent part of the request body
+	unsent   []byte // unsent part of the request body
 	window   h2.SendWindow
 	response *http.Response
 	message  h2.Message
@@ -76,7 +76,7 @@ type exchange struct {
 	limit    int
 }
 
-func (x *exchange) ended() bool { return x.message.Ended() || len(x.body) > x.limit }
+func (x *exchange) isComplete() bool { return x.message.Ended() || len(x.body) > x.limit }
 
 // RoundTrip sends r and returns the final response, with at most limit bytes of its
 // body in memory. The fields of r must be valid in HTTP/2. Check Usable before the next
@@ -93,16 +93,16 @@ func (c *Conn) RoundTrip(r *http.Request, limit int) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		x.left = body
+		x.unsent = body
 	}
 	c.appendHead(r, x)
-	for !x.ended() {
+	for !x.isComplete() {
 		c.appendData(x)
 		if err := c.step(x); err != nil {
 			return nil, err
 		}
 	}
-	c.spent = c.closing || len(x.left) > 0 || !x.message.Ended()
+	c.spent = c.closing || len(x.unsent) > 0 || !x.message.Ended()
 	x.response.Body = io.NopCloser(bytes.NewReader(x.body[:min(len(x.body), limit)]))
 	return x.response, nil
 }
@@ -127,24 +127,24 @@ func (c *Conn) appendHead(r *http.Request, x *exchange) {
 			b = c.encoder.AppendText(b, []byte(name), []byte(value))
 		}
 	}
-	if len(x.left) > 0 {
-		b = c.encoder.AppendNamed(b, h2.NameContentLength, strconv.AppendInt(nil, int64(len(x.left)), 10))
+	if len(x.unsent) > 0 {
+		b = c.encoder.AppendNamed(b, h2.NameContentLength, strconv.AppendInt(nil, int64(len(x.unsent)), 10))
 	}
-	c.out = h2.EndHeaders(b, start, x.stream, len(x.left) == 0, int(c.peer.MaxFrame))
+	c.out = h2.EndHeaders(b, start, x.stream, len(x.unsent) == 0, int(c.peer.MaxFrame))
 }
 
 // appendData appends DATA to c.out within the flow-control windows.
 func (c *Conn) appendData(x *exchange) {
 	for {
-		n := min(len(x.left), c.window.Left(), x.window.Left(), int(c.peer.MaxFrame))
+		n := min(len(x.unsent), c.window.Credit(), x.window.Credit(), int(c.peer.MaxFrame))
 		if n == 0 {
 			return
 		}
 		c.window.Consume(n)
 		x.window.Consume(n)
-		c.out = h2.AppendDataHeader(c.out, x.stream, n, n == len(x.left))
-		c.out = append(c.out, x.left[:n]...)
-		x.left = x.left[n:]
+		c.out = h2.AppendDataHeader(c.out, x.stream, n, n == len(x.unsent))
+		c.out = append(c.out, x.unsent[:n]...)
+		x.unsent = x.unsent[n:]
 	}
 }
 
@@ -184,8 +184,8 @@ func (c *Conn) step(x *exchange) error {
 }
 
 func (c *Conn) handle(f *h2.Frame, x *exchange) error {
-	ours := f.Stream == x.stream
-	if f.Err != nil && ours {
+	isOwnStream := f.Stream == x.stream
+	if f.Err != nil && isOwnStream {
 		return f.Err
 	}
 	switch f.Type {
@@ -199,7 +199,7 @@ func (c *Conn) handle(f *h2.Frame, x *exchange) error {
 		switch {
 		case f.Stream == 0:
 			return asError(c.window.Update(f.Increment, h2.Connection))
-		case ours:
+		case isOwnStream:
 			return asError(x.window.Update(f.Increment, h2.Stream))
 		}
 	case h2.GoAway:
@@ -207,21 +207,21 @@ func (c *Conn) handle(f *h2.Frame, x *exchange) error {
 			return errGoAway
 		}
 	case h2.RSTStream:
-		if ours && !x.ended() {
+		if isOwnStream && !x.isComplete() {
 			return errReset
 		}
 	case h2.Headers:
-		return c.headers(f, x, ours)
+		return c.headers(f, x, isOwnStream)
 	case h2.Data:
 		// Return the flow-control credit at once. The server cannot fill the memory with
 		// this credit, because RoundTrip stops when the body exceeds the limit.
 		if f.First && f.Length > 0 {
 			c.out = h2.AppendWindowUpdate(c.out, 0, f.Length)
-			if ours && !f.EndStream {
+			if isOwnStream && !f.EndStream {
 				c.out = h2.AppendWindowUpdate(c.out, x.stream, f.Length)
 			}
 		}
-		if ours && !x.ended() {
+		if isOwnStream && !x.isComplete() {
 			x.body = append(x.body, f.Payload...)
 			return asError(x.message.Data(len(f.Payload), f.EndStream))
 		}
@@ -242,16 +242,16 @@ func (c *Conn) settings(f *h2.Frame, x *exchange) error {
 	return asError(x.window.ApplySettings(changes))
 }
 
-// headers processes the head or the trailers of a response. If the parameter ours is
+// headers processes the head or the trailers of a response. If the parameter isOwnStream is
 // false, the header block belongs to another stream. Then headers only decodes it,
 // because every block changes the HPACK state of the connection.
-func (c *Conn) headers(f *h2.Frame, x *exchange, ours bool) error {
+func (c *Conn) headers(f *h2.Frame, x *exchange, isOwnStream bool) error {
 	var head h2.Head
 	if err := c.decoder.Decode(f.Payload, &head); err != nil {
 		return err
 	}
 	switch {
-	case !ours || x.ended():
+	case !isOwnStream || x.isComplete():
 		return nil
 	case head.TooLarge:
 		return errTooLong

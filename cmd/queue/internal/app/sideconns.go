@@ -27,17 +27,17 @@ const (
 type sideConns struct {
 	budget *exchange.Descriptors
 
-	mu    sync.Mutex
-	conns map[*sideConn]struct{}
-	held  int // descriptors acquired from budget
+	mu          sync.Mutex
+	conns       map[*sideConn]struct{}
+	numAcquired int // descriptors acquired from budget
 }
 
 // sideConn is a connection in sideConns. It is idle unless a handler runs.
 type sideConn struct {
 	net.Conn
-	set     *sideConns
-	since   time.Duration // on server.Clock: when it became idle
-	serving bool
+	set       *sideConns
+	idleSince time.Duration // on server.Clock: when it became idle
+	serving   bool
 }
 
 func newSideConns(budget *exchange.Descriptors) *sideConns {
@@ -60,7 +60,7 @@ func (s *sideConns) admit(c net.Conn) *sideConn {
 		delete(s.conns, oldest)
 		_ = oldest.Conn.Close()
 	}
-	admitted := &sideConn{Conn: c, set: s, since: server.Clock()}
+	admitted := &sideConn{Conn: c, set: s, idleSince: server.Clock()}
 	s.conns[admitted] = struct{}{}
 	return admitted
 }
@@ -69,13 +69,13 @@ func (s *sideConns) admit(c net.Conn) *sideConn {
 // ownSideConns connections are already exempt from the budget, hasDescriptor acquires a
 // descriptor from the budget. The caller holds the lock.
 func (s *sideConns) hasDescriptor() bool {
-	if len(s.conns)-s.held < ownSideConns {
+	if len(s.conns)-s.numAcquired < ownSideConns {
 		return true
 	}
 	if !s.budget.TryAcquire() {
 		return false
 	}
-	s.held++
+	s.numAcquired++
 	return true
 }
 
@@ -83,7 +83,7 @@ func (s *sideConns) hasDescriptor() bool {
 // idle. The caller holds the lock.
 func (s *sideConns) longestIdle() (oldest *sideConn) {
 	for c := range s.conns {
-		if !c.serving && (oldest == nil || c.since < oldest.since) {
+		if !c.serving && (oldest == nil || c.idleSince < oldest.idleSince) {
 			oldest = c
 		}
 	}
@@ -98,9 +98,9 @@ func (s *sideConns) remove(c *sideConn) {
 	// If any connection has a descriptor from the budget, release one, even if c was
 	// exempt from the budget. In that case, one of the other connections becomes exempt
 	// in place of c.
-	release := in && s.held > 0
+	release := in && s.numAcquired > 0
 	if release {
-		s.held--
+		s.numAcquired--
 	}
 	s.mu.Unlock()
 	if release {
@@ -115,11 +115,11 @@ func (c *sideConn) Close() error {
 	return err
 }
 
-// serve records whether a handler runs.
-func (c *sideConn) serve(serving bool) {
+// setServing records whether a handler runs.
+func (c *sideConn) setServing(serving bool) {
 	c.set.mu.Lock()
 	defer c.set.mu.Unlock()
-	c.serving, c.since = serving, server.Clock()
+	c.serving, c.idleSince = serving, server.Clock()
 }
 
 // Oldest implements exchange.IdleConnections.
@@ -130,14 +130,14 @@ func (s *sideConns) Oldest(found func(c exchange.IdleConnection, ok bool)) {
 func (s *sideConns) oldest() (c exchange.IdleConnection, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held == 0 {
+	if s.numAcquired == 0 {
 		return c, false
 	}
 	oldest := s.longestIdle()
-	if oldest == nil || server.Clock()-oldest.since < exchange.MinIdle {
+	if oldest == nil || server.Clock()-oldest.idleSince < exchange.MinIdle {
 		return c, false
 	}
-	return exchange.IdleConnection{Idleness: exchange.IdleClient, Since: int64(oldest.since)}, true
+	return exchange.IdleConnection{Idleness: exchange.IdleClient, IdleSince: int64(oldest.idleSince)}, true
 }
 
 // CloseOldest implements exchange.IdleConnections.
@@ -181,8 +181,8 @@ func withSideConn(ctx context.Context, c net.Conn) context.Context {
 func noteServing(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(sideConnKey{}).(*sideConn)
-		c.serve(true)
-		defer c.serve(false)
+		c.setServing(true)
+		defer c.setServing(false)
 		h.ServeHTTP(w, r)
 	})
 }

@@ -43,7 +43,7 @@ func newTLSPort(cfg *config.Config, a *App, log *zap.Logger) (*tlsPort, error) {
 	}
 	c.HTTP2 = true
 	c.Serve = func(ln *net.TCPListener, port *server.TLS) error { return a.serve(sockets.TLS, ln, port) }
-	c.Changed, c.Refused = p.changed, p.refused
+	c.Changed, c.HandshakeFailed = p.changed, p.handshakeFailed
 	var err error
 	p.front, err = tlsfront.New(c)
 	return p, err
@@ -79,18 +79,18 @@ func (p *tlsPort) stats() gate.TLSStats {
 // changed logs changes of the certificate.
 func (p *tlsPort) changed(c tlsfront.Change) {
 	dir := zap.String("certDir", p.dir)
-	until := zap.Time("notAfter", c.NotAfter)
+	notAfter := zap.Time("notAfter", c.NotAfter)
 	switch {
 	case c.Err == nil && c.New && time.Now().After(c.NotAfter):
-		p.log.Warn("the TLS certificate has expired; it is served nevertheless", dir, until)
+		p.log.Warn("the TLS certificate has expired; it is served nevertheless", dir, notAfter)
 	case c.Err == nil && !c.New:
-		p.log.Info("the TLS certificate has not changed", dir, until)
+		p.log.Info("the TLS certificate has not changed", dir, notAfter)
 	case c.Err == nil && p.served.Swap(true):
-		p.log.Info("a new TLS certificate is in use", dir, until)
+		p.log.Info("a new TLS certificate is in use", dir, notAfter)
 	case c.Err == nil:
-		p.log.Info("serving TLS", zap.Int("port", p.port), dir, until)
+		p.log.Info("serving TLS", zap.Int("port", p.port), dir, notAfter)
 	case c.Serving:
-		p.log.Error("the new TLS certificate cannot be used; the old one stays", dir, until, zap.Error(c.Err))
+		p.log.Error("the new TLS certificate cannot be used; the old one stays", dir, notAfter, zap.Error(c.Err))
 	case errors.Is(c.Err, tlsfront.ErrNone) && p.isOptional:
 		p.log.Debug("no TLS certificate: the port stays closed until there is one", dir)
 	case errors.Is(c.Err, tlsfront.ErrNone):
@@ -100,7 +100,7 @@ func (p *tlsPort) changed(c tlsfront.Change) {
 	}
 }
 
-func (p *tlsPort) refused(peer netip.AddrPort, err error) {
+func (p *tlsPort) handshakeFailed(peer netip.AddrPort, err error) {
 	p.log.Debug("TLS handshake failed", zap.Stringer("peer", peer), zap.Error(err))
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Limit is a row of a table of limits.
 type Limit struct {
-	What, Value, Beyond string
+	Name, Value, Beyond string
 	Counter             string // outcome or fault that counts violations of the limit; empty = none
 }
 
@@ -30,7 +30,7 @@ func CompareWithDocs(t *testing.T, page, name string, rows []Limit) {
 		if counter != "" {
 			counter = "`" + counter + "`"
 		}
-		fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", l.What, l.Value, l.Beyond, counter)
+		fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", l.Name, l.Value, l.Beyond, counter)
 	}
 	want.WriteString("\n")
 	testkit.Section(t, page, begin, end, want.String())

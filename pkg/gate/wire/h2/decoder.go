@@ -146,11 +146,11 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 	// The name and the value are appended to h.text, from where the table copies them. If
 	// the field is not stored in h, they are removed from h.text afterwards.
 	at := len(h.text)
-	b, id, bad, fits, err := d.literalName(b, i, h, l)
+	b, id, nameFlags, fits, err := d.literalName(b, i, h, l)
 	if err != nil {
 		return nil, err
 	}
-	flags |= bad
+	flags |= nameFlags
 	nameLen, fit := len(h.text)-at, !h.TooLarge
 	b, fitsToo, err := readString(b, h, l)
 	if err != nil {
@@ -186,7 +186,7 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 // literalName decodes the name of a literal field. If i is 0, b begins with the name.
 // Otherwise the name is the name of entry i of the static and dynamic tables. A name that
 // is not a known Name is appended to h.text, and the result id is 0.
-func (d *Decoder) literalName(b []byte, i uint32, h *Head, l limit) (rest []byte, id Name, flags fieldFlags, fits decoded, err *Error) {
+func (d *Decoder) literalName(b []byte, i uint32, h *Head, l limit) (rest []byte, id Name, flags fieldFlags, fits decodeResult, err *Error) {
 	switch {
 	case i == 0:
 		at := len(h.text)
@@ -233,7 +233,7 @@ func skipLiteral(b []byte, named bool, h *Head, l limit) ([]byte, *Error) {
 }
 
 // readString appends a string literal to h.text.
-func readString(b []byte, h *Head, l limit) ([]byte, decoded, *Error) {
+func readString(b []byte, h *Head, l limit) ([]byte, decodeResult, *Error) {
 	huffman, s, rest, err := cutString(b)
 	if err != nil {
 		return nil, 0, err
@@ -243,14 +243,14 @@ func readString(b []byte, h *Head, l limit) ([]byte, decoded, *Error) {
 			return rest, tooLong, nil
 		}
 		h.text = append(h.text, s...)
-		return rest, whole, nil
+		return rest, complete, nil
 	}
-	text, how := appendDecoded(h.text, s, l.maxText(h))
-	if how == corrupt {
+	text, result := appendDecoded(h.text, s, l.maxText(h))
+	if result == corrupt {
 		return nil, 0, errHuffman
 	}
 	h.text = text
-	return rest, how, nil
+	return rest, result, nil
 }
 
 // sizeUpdate decodes a dynamic table size update (RFC 7541 section 6.3).

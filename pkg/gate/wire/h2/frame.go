@@ -52,7 +52,7 @@ const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // MatchPreface reports whether b may be the beginning of the preface, and whether it
 // contains the whole preface.
-func MatchPreface(b []byte) (possible, whole bool) {
+func MatchPreface(b []byte) (possible, complete bool) {
 	n := min(len(b), len(Preface))
 	possible = string(b[:n]) == Preface[:n]
 	return possible, possible && n == len(Preface)

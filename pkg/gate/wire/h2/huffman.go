@@ -84,17 +84,17 @@ func fillRoots(code uint32, n byte, entry uint32) {
 	}
 }
 
-type decoded uint8
+type decodeResult uint8
 
 const (
-	whole   decoded = iota
-	tooLong         // the limit was exceeded; the decoded part is discarded
+	complete decodeResult = iota
+	tooLong               // the limit was exceeded; the decoded part is discarded
 	corrupt
 )
 
 // appendDecoded appends the Huffman decoding of src (RFC 7541 section 5.2), at most limit
 // octets.
-func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
+func appendDecoded(dst, src []byte, limit int) ([]byte, decodeResult) {
 	// The decoder checks the limit once per load of 8 octets. Between two checks, it
 	// decodes up to 63 bits, which are at most 12 symbols of 5 or more bits. The last
 	// write may include one unused byte. So 13 bytes beyond the limit are needed.
@@ -134,15 +134,15 @@ func appendDecoded(dst, src []byte, limit int) ([]byte, decoded) {
 			return dst, tooLong
 		}
 	}
-	w, how := decodeEnd(out, src, bits, n, w, limit)
-	if how != whole {
-		return dst, how
+	w, result := decodeEnd(out, src, bits, n, w, limit)
+	if result != complete {
+		return dst, result
 	}
-	return dst[:start+w], whole
+	return dst[:start+w], complete
 }
 
 // decodeEnd decodes the last bits of a string into out[w:].
-func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded) {
+func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decodeResult) {
 	for {
 		for n <= 56 && len(src) > 0 {
 			bits |= uint64(src[0]) << (56 - n)
@@ -150,7 +150,7 @@ func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decoded
 			src = src[1:]
 		}
 		if n < 8 && bits>>(64-n) == 1<<n-1 {
-			return w, whole // the rest is padding: less than 8 bits of the EOS code
+			return w, complete // the rest is padding: less than 8 bits of the EOS code
 		}
 		symbol, used := byte(0), uint(0)
 		padded := bits | ^uint64(0)>>n

@@ -9,17 +9,17 @@ import (
 func TestASendWindowFollowsUpdatesAndSETTINGSWithinItsBounds(t *testing.T) {
 	w := NewSendWindow(100)
 	w.Consume(100)
-	if w.Left() != 0 {
-		t.Errorf("%d left of an exhausted window", w.Left())
+	if w.Credit() != 0 {
+		t.Errorf("%d left of an exhausted window", w.Credit())
 	}
-	if err := w.ApplySettings(Changes{Window: -50}); err != nil || w.Left() != 0 {
-		t.Errorf("smaller by 50: %v, %d left", err, w.Left())
+	if err := w.ApplySettings(Changes{Window: -50}); err != nil || w.Credit() != 0 {
+		t.Errorf("smaller by 50: %v, %d left", err, w.Credit())
 	}
-	if err := w.Update(60, Stream); err != nil || w.Left() != 10 {
-		t.Errorf("updated by 60: %v, %d left", err, w.Left())
+	if err := w.Update(60, Stream); err != nil || w.Credit() != 10 {
+		t.Errorf("updated by 60: %v, %d left", err, w.Credit())
 	}
-	if err := w.Update(MaxWindow-10, Stream); err != nil || w.Left() != MaxWindow {
-		t.Errorf("updated to the largest: %v, %d left", err, w.Left())
+	if err := w.Update(MaxWindow-10, Stream); err != nil || w.Credit() != MaxWindow {
+		t.Errorf("updated to the largest: %v, %d left", err, w.Credit())
 	}
 	if err := w.Update(1, Stream); err != errStreamWindow {
 		t.Errorf("updated beyond it: %v", err)
@@ -35,8 +35,8 @@ func TestASendWindowFollowsUpdatesAndSETTINGSWithinItsBounds(t *testing.T) {
 	}
 	w = NewSendWindow(MaxWindow)
 	w.Consume(MaxWindow)
-	if err := w.ApplySettings(Changes{Window: -MaxWindow}); err != nil || w.Left() != 0 || w.left != -MaxWindow {
-		t.Errorf("the smallest there is: %v, %d", err, w.left)
+	if err := w.ApplySettings(Changes{Window: -MaxWindow}); err != nil || w.Credit() != 0 || w.credit != -MaxWindow {
+		t.Errorf("the smallest there is: %v, %d", err, w.credit)
 	}
 }
 

@@ -15,7 +15,7 @@ type phase uint8
 const (
 	awaitHead phase = iota
 	inBody
-	ended
+	atEnd
 )
 
 var (
@@ -32,7 +32,7 @@ var (
 func (m *Message) ExpectsHead() bool { return m.phase == awaitHead }
 
 // Ended reports whether the message is complete.
-func (m *Message) Ended() bool { return m.phase == ended }
+func (m *Message) Ended() bool { return m.phase == atEnd }
 
 // Interim processes an interim response.
 func (m *Message) Interim(end bool) *Error {
@@ -54,7 +54,7 @@ func (m *Message) Data(n int, end bool) *Error {
 	switch {
 	case m.phase == awaitHead:
 		return errDataNoHead
-	case m.phase == ended:
+	case m.phase == atEnd:
 		return errAfterEnd
 	case m.noBody && n > 0:
 		return errBodyUnwelcome
@@ -68,7 +68,7 @@ func (m *Message) Data(n int, end bool) *Error {
 // Trailers processes HEADERS after the head.
 func (m *Message) Trailers(end bool) *Error {
 	switch {
-	case m.phase == ended:
+	case m.phase == atEnd:
 		return errAfterEnd
 	case !end:
 		return errTrailersGoOn
@@ -80,7 +80,7 @@ func (m *Message) endIf(end bool) *Error {
 	if !end {
 		return nil
 	}
-	m.phase = ended
+	m.phase = atEnd
 	if !m.noBody && m.received < m.declared {
 		return errBodyTooShort
 	}

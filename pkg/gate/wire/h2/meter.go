@@ -31,12 +31,12 @@ var (
 // Meter limits the work that a peer can cause without transferring content. Rates are per
 // second of the caller's clock. The zero value is ready to use.
 type Meter struct {
-	second uint32
-	resets uint32
-	empty  uint32
-	earned uint32 // frames without content that the peer may send beyond MaxEmptyFrames
-	unread uint32
-	late   uint32 // octets that may still arrive on streams reset by the gate
+	second   uint32
+	resets   uint32
+	empty    uint32
+	earned   uint32 // frames without content that the peer may send beyond MaxEmptyFrames
+	unread   uint32
+	expected uint32 // octets that may still arrive on streams reset by the gate
 }
 
 // Reset counts a stream reset by the peer, or by the gate because of the peer
@@ -72,13 +72,13 @@ func (m *Meter) Empty(now int64) *Error {
 
 // Expect records that the gate has reset a stream. Until the peer learns of the reset, it
 // may send as many octets as the stream's window allows (RFC 9113 section 5.1).
-func (m *Meter) Expect(stream *ReceiveWindow) { m.late = min(m.late+stream.Left(), maxLate) }
+func (m *Meter) Expect(stream *ReceiveWindow) { m.expected = min(m.expected+stream.Credit(), maxLate) }
 
 // Late counts a received frame for a closed stream, unless the peer may have sent it
 // before it learned of the reset. n is the length on the wire.
 func (m *Meter) Late(n int, now int64) *Error {
-	if n = max(n, 1); n <= int(m.late) {
-		m.late -= uint32(n)
+	if n = max(n, 1); n <= int(m.expected) {
+		m.expected -= uint32(n)
 		return nil
 	}
 	return m.Empty(now)

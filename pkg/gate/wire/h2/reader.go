@@ -14,7 +14,7 @@ type Reader struct {
 	// If inBlock is set, current is a HEADERS frame whose field block is incomplete.
 	// Otherwise it is a DATA frame.
 	current       partialFrame
-	left          uint32 // octets of data in the DATA frame that have not been delivered
+	dataLeft      uint32 // octets of data in the DATA frame that have not been delivered
 	pad           uint32 // octets of padding after the data
 	skip          uint32 // octets of payload to skip
 	inBlock       bool   // only CONTINUATION of current.stream is allowed
@@ -53,7 +53,7 @@ func (r *Reader) Next(b []byte, f *Frame) (used int, ok bool, err *Error) {
 		case r.skip > 0 && len(rest) > 0:
 			n = min(int(r.skip), len(rest))
 			r.skip -= uint32(n)
-		case r.left > 0 && len(rest) > 0:
+		case r.dataLeft > 0 && len(rest) > 0:
 			return used + r.piece(rest, f), true, nil
 		case len(rest) < FrameHeaderLen:
 			return used, false, nil
@@ -124,9 +124,9 @@ func (r *Reader) checkHeader(f *Frame) *Error {
 	}
 	rule := &frameRules[f.Type]
 	switch {
-	case rule.place == onStream && f.Stream == 0:
+	case rule.scope == onStream && f.Stream == 0:
 		return errStreamZero
-	case rule.place == onConnection && f.Stream != 0:
+	case rule.scope == onConnection && f.Stream != 0:
 		return errStreamNotZero
 	case f.Length < rule.least || f.Length > rule.most:
 		return errFrameLength
@@ -144,7 +144,7 @@ func (r *Reader) checkHeader(f *Frame) *Error {
 // connection, and the limits of its payload length. The length of PRIORITY is checked
 // later, because a wrong length there is a stream error, not a connection error.
 var frameRules = [types]struct {
-	place       place
+	scope       frameScope
 	least, most uint32
 }{
 	Data:         {onStream, 0, MaxMaxFrameSize},
@@ -159,10 +159,10 @@ var frameRules = [types]struct {
 	Continuation: {onStream, 0, MaxMaxFrameSize},
 }
 
-type place uint8
+type frameScope uint8
 
 const (
-	anywhere place = iota
+	anywhere frameScope = iota
 	onStream
 	onConnection
 )
@@ -206,18 +206,18 @@ func (r *Reader) openData(b []byte, f *Frame) (n int, ok bool, err *Error) {
 		return 0, false, nil
 	}
 	f.First = true
-	r.current, r.left = partialOf(f), data
+	r.current, r.dataLeft = partialOf(f), data
 	r.pad = f.Length - data - (uint32(n) - FrameHeaderLen)
 	return n + r.piece(b[n:], f), true, nil
 }
 
 // piece sets f to the received part of the current DATA frame.
 func (r *Reader) piece(b []byte, f *Frame) int {
-	n := min(int(r.left), len(b))
+	n := min(int(r.dataLeft), len(b))
 	r.current.restore(f)
 	f.Payload = b[:n]
 	r.current.first, r.current.padding = false, 0
-	if r.left -= uint32(n); r.left == 0 {
+	if r.dataLeft -= uint32(n); r.dataLeft == 0 {
 		f.EndStream = f.Flags&FlagEndStream != 0
 		r.skip = r.pad
 	}

@@ -229,7 +229,7 @@ func (o *OurStreams) Exhausted() bool { return o.last >= MaxStreamID }
 // learned of a reset are not errors.
 type History struct {
 	reset  []uint32  // ids of reset streams, shifted left by 1; bit 0 = reset by peer
-	ended  [8]uint32 // ring with the ids of the last streams closed without a reset
+	closed [8]uint32 // ring with the ids of the last streams closed without a reset
 	resets uint16    // once maxResetHistory ids are stored: index of the oldest one
 	ends   uint8     // number of streams closed without a reset, modulo 256
 }
@@ -239,10 +239,10 @@ type History struct {
 const maxResetHistory = 512
 
 // Add records that a stream has entered a closed state.
-func (h *History) Add(id uint32, how State) {
-	switch how {
+func (h *History) Add(id uint32, state State) {
+	switch state {
 	case Closed:
-		h.ended[h.ends%uint8(len(h.ended))] = id
+		h.closed[h.ends%uint8(len(h.closed))] = id
 		h.ends++
 	case ResetByPeer:
 		h.addReset(id<<1 | 1)
@@ -270,7 +270,7 @@ func (h *History) stateOf(id uint32) State {
 			return ResetByUs - State(r&1)
 		}
 	}
-	for _, e := range &h.ended {
+	for _, e := range &h.closed {
 		if e == id {
 			return Closed
 		}

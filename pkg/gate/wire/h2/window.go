@@ -10,22 +10,22 @@ var (
 
 // SendWindow is the credit for sending DATA on a connection or stream (RFC 9113 section
 // 6.9). It may be negative.
-type SendWindow struct{ left int32 }
+type SendWindow struct{ credit int32 }
 
 // NewSendWindow returns a window of n octets, at most MaxWindow.
 func NewSendWindow(n uint32) SendWindow { return SendWindow{int32(n)} }
 
-// Left returns the number of octets that may be sent, at least 0.
-func (w SendWindow) Left() int { return int(max(w.left, 0)) }
+// Credit returns the number of octets that may be sent, at least 0.
+func (w SendWindow) Credit() int { return int(max(w.credit, 0)) }
 
-// Consume records that n octets are sent. n must be at most Left.
-func (w *SendWindow) Consume(n int) { w.left -= int32(n) }
+// Consume records that n octets are sent. n must be at most Credit.
+func (w *SendWindow) Consume(n int) { w.credit -= int32(n) }
 
 // Update applies WINDOW_UPDATE to the window of the connection or of a stream.
 func (w *SendWindow) Update(increment uint32, scope Scope) *Error {
-	switch n := int64(w.left) + int64(increment); {
+	switch n := int64(w.credit) + int64(increment); {
 	case n <= MaxWindow:
-		w.left = int32(n)
+		w.credit = int32(n)
 		return nil
 	case scope == Connection:
 		return errConnectionWindow
@@ -36,36 +36,36 @@ func (w *SendWindow) Update(increment uint32, scope Scope) *Error {
 // ApplySettings applies a change of SETTINGS_INITIAL_WINDOW_SIZE to the window of a
 // stream (RFC 9113 section 6.9.2).
 func (w *SendWindow) ApplySettings(c Changes) *Error {
-	if int64(w.left)+c.Peak > MaxWindow {
+	if int64(w.credit)+c.Peak > MaxWindow {
 		return errSettingsWindow
 	}
-	w.left = int32(int64(w.left) + c.Window)
+	w.credit = int32(int64(w.credit) + c.Window)
 	return nil
 }
 
 // ReceiveWindow is the peer's credit for sending DATA.
 type ReceiveWindow struct {
 	size     int32 // maximum size
-	left     int32 // credit announced to the peer
+	credit   int32 // credit announced to the peer
 	released int32 // credit released but not announced
 }
 
 // NewReceiveWindow returns a window of n octets, at most MaxWindow. The peer must already
 // know this size, because no WINDOW_UPDATE announces it.
-func NewReceiveWindow(n uint32) ReceiveWindow { return ReceiveWindow{size: int32(n), left: int32(n)} }
+func NewReceiveWindow(n uint32) ReceiveWindow { return ReceiveWindow{size: int32(n), credit: int32(n)} }
 
 // Size returns the maximum size of the window.
 func (w *ReceiveWindow) Size() uint32 { return uint32(max(w.size, 0)) }
 
-// Left returns the announced credit that the peer has not used, at least 0.
-func (w *ReceiveWindow) Left() uint32 { return uint32(max(w.left, 0)) }
+// Credit returns the announced credit that the peer has not used, at least 0.
+func (w *ReceiveWindow) Credit() uint32 { return uint32(max(w.credit, 0)) }
 
 // Receive charges a DATA frame of n octets, including padding, to the window. An empty
 // frame is allowed even if the window is negative.
 func (w *ReceiveWindow) Receive(n uint32, scope Scope) *Error {
 	switch {
-	case n == 0 || int64(n) <= int64(w.left):
-		w.left -= int32(n)
+	case n == 0 || int64(n) <= int64(w.credit):
+		w.credit -= int32(n)
 		return nil
 	case scope == Connection:
 		return errConnectionFlow
@@ -92,7 +92,7 @@ func (w *ReceiveWindow) Flush() (increment uint32) {
 	if n <= 0 {
 		return 0
 	}
-	w.left, w.released = w.left+n, 0
+	w.credit, w.released = w.credit+n, 0
 	return uint32(n)
 }
 
@@ -101,7 +101,7 @@ func (w *ReceiveWindow) Flush() (increment uint32) {
 // afterwards, because the released credit may now be half of a smaller window.
 func (w *ReceiveWindow) Shift(n int32) {
 	w.size += n
-	w.left += n
+	w.credit += n
 }
 
 // Resize changes the size of the window to n octets, at most MaxWindow. The result is the

@@ -31,7 +31,7 @@ func (r *Report) appendText(dst []byte) []byte {
 		separator = ","
 	}
 	for _, s := range scalars {
-		if v := *s.of(r); v != 0 {
+		if v := *s.get(r); v != 0 {
 			write("", s.name, v)
 		}
 	}
@@ -55,13 +55,13 @@ func (r *Report) appendJSON(dst []byte) []byte {
 		separator = ','
 	}
 	for _, s := range scalars {
-		if v := *s.of(r); v != 0 {
+		if v := *s.get(r); v != 0 {
 			key(s.name)
 			dst = strconv.AppendFloat(dst, v, 'g', -1, 64)
 		}
 	}
 	for _, m := range metricMaps {
-		all := *m.of(r)
+		all := *m.get(r)
 		if len(all) == 0 {
 			continue
 		}
@@ -108,12 +108,12 @@ const (
 // AppendProto appends the report as protobuf.
 func (r *Report) AppendProto(dst []byte) []byte {
 	for _, s := range scalars {
-		if v := *s.of(r); v != 0 {
+		if v := *s.get(r); v != 0 {
 			dst = appendDouble(dst, s.number, v)
 		}
 	}
 	for _, m := range metricMaps {
-		for _, metric := range *m.of(r) {
+		for _, metric := range *m.get(r) {
 			dst = append(dst, m.number<<3|wireBytes)
 			n := len(metric.Name)
 			dst = binary.AppendUvarint(dst, uint64(1+uvarintLen(uint64(n))+n+1+8))

@@ -83,14 +83,14 @@ func (r *Report) set(name string, v float64) bool {
 	}
 	for _, s := range scalars {
 		if s.name == name {
-			was := *s.of(r)
-			*s.of(r) = v
+			was := *s.get(r)
+			*s.get(r) = v
 			return was == 0
 		}
 	}
 	for _, m := range metricMaps {
 		if key, ok := strings.CutPrefix(name, m.name+"."); ok {
-			return plain(key) && r.metrics() < maxMetrics && add(m.of(r), Metric{key, v})
+			return plain(key) && r.metrics() < maxMetrics && add(m.get(r), Metric{key, v})
 		}
 	}
 	return false
@@ -127,7 +127,7 @@ func parseJSON(value []byte) (*Report, error) {
 		}
 	}
 	for _, m := range metricMaps { // a map has no order: sort the metrics to get the same result always
-		slices.SortFunc(*m.of(r), func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(*m.get(r), func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return r, nil
 }
@@ -152,7 +152,7 @@ func ParseProto(b []byte) (*Report, error) {
 	err := fields(b, func(number uint64, v uint64, bytes []byte) error {
 		for _, s := range scalars {
 			if uint64(s.number) == number && bytes == nil {
-				if *s.of(r) = math.Float64frombits(v); !finite(*s.of(r)) {
+				if *s.get(r) = math.Float64frombits(v); !finite(*s.get(r)) {
 					return errReport
 				}
 			}
@@ -168,7 +168,7 @@ func ParseProto(b []byte) (*Report, error) {
 			if r.metrics() >= maxMetrics {
 				return errReport
 			}
-			add(m.of(r), metric)
+			add(m.get(r), metric)
 		}
 		return nil
 	})

@@ -73,7 +73,7 @@ type Report struct {
 type scalar struct {
 	number uint8
 	name   string
-	of     func(*Report) *float64
+	get    func(*Report) *float64
 }
 
 // scalars are the fields of type double of OrcaLoadReport, without the deprecated field
@@ -90,7 +90,7 @@ var scalars = [...]scalar{
 type metricMap struct {
 	number uint8
 	name   string
-	of     func(*Report) *[]Metric
+	get    func(*Report) *[]Metric
 }
 
 var metricMaps = [...]metricMap{
@@ -102,11 +102,11 @@ var metricMaps = [...]metricMap{
 // Merge copies to r the values of o that are absent from r.
 func (r *Report) Merge(o *Report) {
 	for _, s := range scalars {
-		*s.of(r) = cmp.Or(*s.of(r), *s.of(o))
+		*s.get(r) = cmp.Or(*s.get(r), *s.get(o))
 	}
 	for _, m := range metricMaps {
-		for _, metric := range *m.of(o) {
-			add(m.of(r), metric)
+		for _, metric := range *m.get(o) {
+			add(m.get(r), metric)
 		}
 	}
 }
