@@ -98,9 +98,9 @@ func (b *brake) room(p Page, l Limits, inFlight int, admissions uint64, now time
 //
 // The zero value is ready.
 type unseen struct {
-	sum, count int64         // sum and number of the differences in the current window
-	previous   float64       // mean difference of the previous window
-	since      time.Duration // start of the current window
+	sum, count  int64         // sum and number of the differences in the current window
+	previous    float64       // mean difference of the previous window
+	windowStart time.Duration // start of the current window
 
 	page Page // latest page
 	// updatedAt is the time of the latest update. An update is a page that differs from the
@@ -116,8 +116,8 @@ type unseen struct {
 func (u *unseen) add(p Page, inFlight int, admissions uint64, now time.Duration) int64 {
 	shown := int64(min(p.Running+p.Waiting, 1<<30))
 	difference := int64(inFlight) - shown
-	if now-u.since >= unseenWindow {
-		u.previous, u.sum, u.count, u.since = u.mean(), 0, 0, now
+	if now-u.windowStart >= unseenWindow {
+		u.previous, u.sum, u.count, u.windowStart = u.mean(), 0, 0, now
 	}
 	u.sum += difference
 	u.count++

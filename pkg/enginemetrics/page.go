@@ -71,14 +71,14 @@ var (
 // It skips unknown metrics, long lines and invalid values. It returns an error if the
 // page has none of the known metrics.
 func readPage(r io.Reader, buf []byte) (p Page, err error) {
-	held, total, skips := 0, 0, false
+	buffered, total, skips := 0, 0, false
 	for {
-		n, readErr := r.Read(buf[held:])
+		n, readErr := r.Read(buf[buffered:])
 		total += n
 		if total > maxPage {
 			return Page{}, errTooLong
 		}
-		rest := buf[:held+n]
+		rest := buf[:buffered+n]
 		for {
 			line, after, found := bytes.Cut(rest, []byte{'\n'})
 			if !found {
@@ -92,11 +92,11 @@ func readPage(r io.Reader, buf []byte) (p Page, err error) {
 		if len(rest) == len(buf) {
 			rest, skips = nil, true
 		}
-		held = copy(buf, rest)
+		buffered = copy(buf, rest)
 		switch {
 		case readErr == io.EOF:
 			if !skips {
-				p.add(buf[:held])
+				p.add(buf[:buffered])
 			}
 			if !p.HasWaiting && !p.HasKV {
 				return Page{}, errNoFigures

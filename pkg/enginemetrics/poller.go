@@ -77,7 +77,7 @@ func (p *Poller) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		p.rest()
+		p.prepareIdle()
 		select {
 		case <-ctx.Done():
 			return
@@ -99,7 +99,7 @@ func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
 	for {
 		idle := p.cfg.Admission.InFlight()+p.cfg.Admission.QueueDepth() == 0
 		began := p.cfg.Clock()
-		ok := p.once(ctx, began, p.validAt)
+		ok := p.pollOnce(ctx, began, p.validAt)
 		now := p.cfg.Clock()
 		if p.isFailing = !ok; ok {
 			p.validAt = now
@@ -124,19 +124,19 @@ func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
 // off.
 func (p *Poller) silence() time.Duration { return max(leastSilence, silentPeriods*p.cfg.Period) }
 
-// once fetches one page, applies it, and reports whether it was valid. The parameter
+// pollOnce fetches one page, applies it, and reports whether it was valid. The parameter
 // validAt has the same meaning as Poller.validAt.
-func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
+func (p *Poller) pollOnce(ctx context.Context, now, validAt time.Duration) bool {
 	a := p.cfg.Admission
 	admissions, inFlight := a.Admissions(), a.InFlight()
 	if p.cfg.Uploads != nil {
 		inFlight -= p.cfg.Uploads()
 	}
-	left := p.silence() - (now - validAt)
-	if left <= 0 || p.Silent() {
-		left = leastSilence
+	remaining := p.silence() - (now - validAt)
+	if remaining <= 0 || p.Silent() {
+		remaining = leastSilence
 	}
-	page, err := p.fetch.get(ctx, time.Now().Add(left))
+	page, err := p.fetch.get(ctx, time.Now().Add(remaining))
 	if ctx.Err() != nil {
 		return false
 	}
@@ -172,10 +172,10 @@ func (p *Poller) once(ctx context.Context, now, validAt time.Duration) bool {
 	return err == nil
 }
 
-// rest prepares the poller for a period without requests. If the brake is on, it sets the
+// prepareIdle prepares the poller for a period without requests. If the brake is on, it sets the
 // number of further admissions to 0. The next burst is then admitted one request at a
 // time until a new page has been read.
-func (p *Poller) rest() {
+func (p *Poller) prepareIdle() {
 	p.fetch.close()
 	p.mu.Lock()
 	p.brake.fullSince, p.brake.unseen = 0, unseen{}

@@ -203,14 +203,14 @@ func client(s *seriesReading) *reading     { return &s.client }
 func request(s *seriesReading) *reading    { return &s.request }
 func response(s *seriesReading) *reading   { return &s.response }
 
-// by groups the series by some of their labels, and adds up one histogram per group. The
+// sumBy groups the series sumBy some of their labels, and adds up one histogram per group. The
 // first parameter is a mask that selects these labels. The callback returns the histogram
 // of a series. The result maps the selected label values to the sum for their group.
-func (p *page) by(labels seriesKey, of func(*seriesReading) *reading) map[seriesKey]*reading {
+func (p *page) sumBy(labels seriesKey, get func(*seriesReading) *reading) map[seriesKey]*reading {
 	sums := map[seriesKey]*reading{}
 	for i := range p.series {
 		s := &p.series[i]
-		k, r := s.key&labels, of(s)
+		k, r := s.key&labels, get(s)
 		if sum := sums[k]; sum != nil {
 			sum.add(r)
 			continue
@@ -222,9 +222,9 @@ func (p *page) by(labels seriesKey, of func(*seriesReading) *reading) map[series
 	return sums
 }
 
-func (p *page) sum(of func(*seriesReading) *reading) (sum float64) {
+func (p *page) sum(get func(*seriesReading) *reading) (sum float64) {
 	for i := range p.series {
-		sum += float64(of(&p.series[i]).sum)
+		sum += float64(get(&p.series[i]).sum)
 	}
 	return sum
 }

@@ -10,9 +10,9 @@ import (
 // Window is the period over which averages and rates are computed.
 const Window = time.Second
 
-// keptWindows is the number of windows that accept events: the current window and the
+// numWindows is the number of windows that accept events: the current window and the
 // three before. A goroutine may be delayed between reading the clock and counting.
-const keptWindows = 4
+const numWindows = 4
 
 // Counting computes the exact time integral of the number of requests in flight, for
 // all requests and for the requests proxied by the activator.
@@ -33,7 +33,7 @@ type Counting struct {
 	// cache lines, because a write slows down the readers of the same cache line.
 	_ [56]byte
 
-	slots [keptWindows]countSlot // window n is in slots[n % keptWindows]
+	slots [numWindows]countSlot // window n is in slots[n % numWindows]
 
 	roll    sync.Mutex // guards the fields below, and changes of newest
 	carried int64      // number of requests in flight when the oldest kept window began
@@ -98,20 +98,20 @@ func (c *Counting) End(at time.Duration, proxied bool) {
 	}
 }
 
-// slot returns the window in which an event at this time is counted. The result rest is
+// slot returns the window in which an event at this time is counted. The result remaining is
 // the number of nanoseconds from the event to the end of the window.
-func (c *Counting) slot(at time.Duration) (s *countSlot, rest int64) {
+func (c *Counting) slot(at time.Duration) (s *countSlot, remaining int64) {
 	at = max(at, 0)
 	n := int64(at / Window)
 	newest := c.newest.Load()
 	if n > newest {
 		newest = c.rollTo(n)
 	}
-	rest = (n+1)*int64(Window) - int64(at)
-	if oldest := newest - keptWindows + 1; n < oldest {
-		n, rest = oldest, int64(Window)
+	remaining = (n+1)*int64(Window) - int64(at)
+	if oldest := newest - numWindows + 1; n < oldest {
+		n, remaining = oldest, int64(Window)
 	}
-	return &c.slots[n%keptWindows], rest
+	return &c.slots[n%numWindows], remaining
 }
 
 func (c *Counting) rollTo(n int64) int64 {
@@ -127,8 +127,8 @@ func (c *Counting) advance(n int64) int64 {
 	if n <= newest {
 		return newest
 	}
-	for k := int64(1); k <= min(n-newest, keptWindows); k++ {
-		s := &c.slots[(newest+k)%keptWindows]
+	for k := int64(1); k <= min(n-newest, numWindows); k++ {
+		s := &c.slots[(newest+k)%numWindows]
 		c.carried += s.all.retire()
 		c.carriedP += s.proxied.retire()
 	}
@@ -155,14 +155,14 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 	}
 	c.roll.Lock()
 	defer c.roll.Unlock()
-	oldest := max(c.advance(n+1)-keptWindows+1, 0)
+	oldest := max(c.advance(n+1)-numWindows+1, 0)
 	n = max(n, oldest) // if the clock was read long ago, window n is no longer kept
 	all, proxied := c.carried, c.carriedP
-	area, arrivals, _ := c.slots[n%keptWindows].all.read()
-	areaP, arrivalsP, _ := c.slots[n%keptWindows].proxied.read()
+	area, arrivals, _ := c.slots[n%numWindows].all.read()
+	areaP, arrivalsP, _ := c.slots[n%numWindows].proxied.read()
 	for k := n - 1; k >= oldest; k-- {
-		all += c.slots[k%keptWindows].all.net()
-		proxied += c.slots[k%keptWindows].proxied.net()
+		all += c.slots[k%numWindows].all.net()
+		proxied += c.slots[k%numWindows].proxied.net()
 	}
 	return Averages{
 		Concurrency:        average(all, area),
@@ -173,11 +173,11 @@ func (c *Counting) LastWindow(now time.Duration) Averages {
 }
 
 // average returns the average number of requests in flight in a window. The parameter
-// before is the number of requests at the beginning of the window, and area is the
+// inFlight is the number of requests at the beginning of the window, and area is the
 // tally.area of the window. These values may be inconsistent, because events are counted
 // while they are read. If the average would be negative, the result is 0.
-func average(before, area int64) float64 {
-	return max(float64(before*int64(Window)+area)/float64(Window), 0)
+func average(inFlight, area int64) float64 {
+	return max(float64(inFlight*int64(Window)+area)/float64(Window), 0)
 }
 
 func (t *tally) net() int64 {
@@ -192,9 +192,9 @@ func (c *Counting) InFlight() (all, proxied int64) {
 	// Read from the newest window to the oldest, so that no End is counted without its
 	// Begin.
 	newest := c.newest.Load()
-	for k := newest; k > newest-keptWindows && k >= 0; k-- {
-		all += c.slots[k%keptWindows].all.net()
-		proxied += c.slots[k%keptWindows].proxied.net()
+	for k := newest; k > newest-numWindows && k >= 0; k-- {
+		all += c.slots[k%numWindows].all.net()
+		proxied += c.slots[k%numWindows].proxied.net()
 	}
 	return all + c.carried, proxied + c.carriedP
 }

@@ -45,25 +45,25 @@ func newPage(c *Collector, failed func(error)) http.Handler {
 	}
 	made := promhttp.HandlerFor(newRegistry(c), opts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := finished{header: w.Header(), status: http.StatusOK}
+		p := bufferedResponse{header: w.Header(), status: http.StatusOK}
 		made.ServeHTTP(&p, r)
 		w.WriteHeader(p.status)
 		_, _ = w.Write(p.body.Bytes())
 	})
 }
 
-// finished holds a complete page in memory. The scrape ends before the page is sent to
+// bufferedResponse holds a complete page in memory. The scrape ends before the page is sent to
 // the scraper, so that scrapers that receive slowly do not count towards maxScrapes.
-type finished struct {
+type bufferedResponse struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
 // Header, WriteHeader and Write implement http.ResponseWriter.
-func (p *finished) Header() http.Header         { return p.header }
-func (p *finished) WriteHeader(status int)      { p.status = status }
-func (p *finished) Write(b []byte) (int, error) { return p.body.Write(b) }
+func (p *bufferedResponse) Header() http.Header         { return p.header }
+func (p *bufferedResponse) WriteHeader(status int)      { p.status = status }
+func (p *bufferedResponse) Write(b []byte) (int, error) { return p.body.Write(b) }
 
 func newRegistry(c *Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()

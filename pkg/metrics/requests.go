@@ -33,7 +33,7 @@ func NewRequests() *Requests {
 		unforwarded: newHistogram(durations),
 		clock:       time.Now,
 	}
-	r.series.of(keyOf(&gate.Record{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200}, routeTag(gate.RouteDisabled)))
+	r.series.get(keyOf(&gate.Record{Method: []byte("GET"), Protocol: "HTTP/1.1", Status: 200}, routeTag(gate.RouteDisabled)))
 	return r
 }
 
@@ -45,7 +45,7 @@ func (r *Requests) Rejected(outcome gate.Outcome) { r.outcomes[outcome].Inc() }
 // sampled and becomes the exemplar of its buckets. Observe allocates for a new
 // combination of labels, and for the first traced request of a series.
 func (r *Requests) Observe(x *gate.Record, trace gate.TraceID) {
-	s := r.series.of(keyOf(x, r.tags.of(x)))
+	s := r.series.get(keyOf(x, r.tags.tagOf(x)))
 	reached := x.Forwarded != 0
 	if !reached {
 		// Count the request in this histogram first, and in its series afterwards.

@@ -34,7 +34,7 @@ func TestTheRouteTagIsDerivedFromTheTagAndDefaultRouteFields(t *testing.T) {
 		{"gr\xffn", "false", true, "kn:other", "OTHER"},
 		{strings.Repeat("x", 64), "false", true, "kn:other", "OTHER"},
 	} {
-		tag := tags.of(&gate.Record{RouteTag: []byte(c.tag), DefaultRoute: []byte(c.defaultRoute), HasDefaultRoute: c.hasDefault})
+		tag := tags.tagOf(&gate.Record{RouteTag: []byte(c.tag), DefaultRoute: []byte(c.defaultRoute), HasDefaultRoute: c.hasDefault})
 		if got := tags.name(tag); got != c.current {
 			t.Errorf("%q, %q: %s, want %s", c.tag, c.defaultRoute, got, c.current)
 		}
@@ -51,7 +51,7 @@ func TestRouteTagsAreBounded(t *testing.T) {
 		all.Go(func() {
 			for i := range 200 {
 				name := fmt.Sprintf("tag-%d", (i*7+g)%100)
-				if got := tags.name(tags.of(&gate.Record{RouteTag: []byte(name)})); got != name && got != "kn:other" {
+				if got := tags.name(tags.tagOf(&gate.Record{RouteTag: []byte(name)})); got != name && got != "kn:other" {
 					t.Errorf("%s became %s", name, got)
 				}
 			}
@@ -62,7 +62,7 @@ func TestRouteTagsAreBounded(t *testing.T) {
 		t.Errorf("%d tags learnt, want 16", n)
 	}
 	for _, name := range tags.names {
-		if got := tags.name(tags.of(&gate.Record{RouteTag: []byte(name)})); got != name {
+		if got := tags.name(tags.tagOf(&gate.Record{RouteTag: []byte(name)})); got != name {
 			t.Errorf("%s became %s", name, got)
 		}
 	}
@@ -177,7 +177,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	found, whole := 0, 0
 	r.series.each(func(s *series) {
 		found++
-		if s.key != s.key.rest() {
+		if s.key != s.key.overflowKey() {
 			whole++
 		}
 	})
@@ -212,7 +212,7 @@ func TestASeriesHasTheLabelsOfItsRequests(t *testing.T) {
 		{gate.Record{}, "_OTHER", "other", "http", "1.0", "kn:disabled"},
 	} {
 		var tags routeTags
-		k := keyOf(&c.x, tags.of(&c.x))
+		k := keyOf(&c.x, tags.tagOf(&c.x))
 		protocol := protocols[k>>protocolShift]
 		got := []string{k.method(), k.codeText(), protocol.scheme, protocol.version, tags.name(k.tag())}
 		if want := []string{c.method, c.code, c.scheme, c.version, c.routeTag}; !slices.Equal(got, want) || protocol.name != "http" {

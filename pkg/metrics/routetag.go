@@ -36,8 +36,8 @@ type routeTags struct {
 	names []string // names[i] has the number firstTag+i
 }
 
-// of returns the routeTag of a request. It allocates if the tag is new.
-func (t *routeTags) of(x *gate.Record) routeTag {
+// tagOf returns the routeTag tagOf a request. It allocates if the tag is new.
+func (t *routeTags) tagOf(x *gate.Record) routeTag {
 	route := x.Route()
 	if route != gate.RouteTagged {
 		return routeTag(route)

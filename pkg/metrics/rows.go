@@ -111,7 +111,7 @@ var rows = []row{
 	{Metric{"kn_serving_invocation_duration_seconds", Histogram, "seconds", []string{"http_response_status_code", "otel_scope_name"},
 		"Time from the first byte of a request to the user container until the end of the response. Requests that never reached the container are not included."},
 		Current, requests, whenCounted, func(p *page) {
-			for k, r := range p.by(codeKey, invocation) {
+			for k, r := range p.sumBy(codeKey, invocation) {
 				p.histogram(r, durationsCurrent, true, k.codeText(), otelQueue)
 			}
 		}},
@@ -121,28 +121,28 @@ var rows = []row{
 	{Metric{"http_server_request_duration_seconds", Histogram, "seconds", httpLabels,
 		"Time from the arrival of a request to the end of its response, including the time in the queue."},
 		Current, requests, whenCounted, func(p *page) {
-			for k, r := range p.by(wholeKey, server) {
+			for k, r := range p.sumBy(wholeKey, server) {
 				p.histogram(r, durationsCurrent, true, p.httpValues(k)...)
 			}
 		}},
 	{Metric{"http_server_request_body_size_bytes", Histogram, "bytes", httpLabels,
 		"Size of request bodies, as received from the client."},
 		Current, requests, whenCounted, func(p *page) {
-			for k, r := range p.by(wholeKey, request) {
+			for k, r := range p.sumBy(wholeKey, request) {
 				p.histogram(r, sizesCurrent, true, p.httpValues(k)...)
 			}
 		}},
 	{Metric{"http_server_response_body_size_bytes", Histogram, "bytes", httpLabels,
 		"Size of response bodies, as sent to the client."},
 		Current, requests, whenCounted, func(p *page) {
-			for k, r := range p.by(wholeKey, response) {
+			for k, r := range p.sumBy(wholeKey, response) {
 				p.histogram(r, sizesCurrent, true, p.httpValues(k)...)
 			}
 		}},
 	{Metric{"http_client_request_duration_seconds", Histogram, "seconds", httpLabels,
 		"Time from the first byte of a request to the user container until the head of its response or, without one, until the end of the request."},
 		Current, requests, whenCounted, func(p *page) {
-			for k, r := range p.by(wholeKey, client) {
+			for k, r := range p.sumBy(wholeKey, client) {
 				p.histogram(r, durationsCurrent, true, p.httpValues(k)...)
 			}
 		}},
@@ -162,28 +162,28 @@ var rows = []row{
 	{Metric{"revision_request_count", Counter, "requests", legacyLabels,
 		"Requests that have ended."},
 		Legacy, requests, whenCounted, func(p *page) {
-			for k, r := range p.by(tagCodeKey, server) {
+			for k, r := range p.sumBy(tagCodeKey, server) {
 				p.number(float64(r.count), p.legacyTag(k)...)
 			}
 		}},
 	{Metric{"revision_request_latencies", Histogram, "milliseconds", legacyLabels,
 		"Time from the arrival of a request to the end of its response, including the time in the queue."},
 		Legacy, requests, whenCounted, func(p *page) {
-			for k, r := range p.by(tagCodeKey, server) {
+			for k, r := range p.sumBy(tagCodeKey, server) {
 				p.histogram(r, durationsLegacy, false, p.legacyTag(k)...)
 			}
 		}},
 	{Metric{"revision_app_request_count", Counter, "requests", legacyCode,
 		"Requests that reached the user container and have ended."},
 		Legacy, requests, whenCounted, func(p *page) {
-			for k, r := range p.by(codeKey, invocation) {
+			for k, r := range p.sumBy(codeKey, invocation) {
 				p.number(float64(r.count), p.legacyCode(k)...)
 			}
 		}},
 	{Metric{"revision_app_request_latencies", Histogram, "milliseconds", legacyCode,
 		"Time from the first byte of a request to the user container until the end of the response."},
 		Legacy, requests, whenCounted, func(p *page) {
-			for k, r := range p.by(codeKey, invocation) {
+			for k, r := range p.sumBy(codeKey, invocation) {
 				p.histogram(r, durationsLegacy, false, p.legacyCode(k)...)
 			}
 		}},

@@ -55,9 +55,9 @@ func keyOf(x *gate.Record, tag routeTag) seriesKey {
 	return seriesKey(code) | seriesKey(tag)<<tagShift | seriesKey(x.MethodIndex())<<methodShift | seriesKey(protocol)<<protocolShift
 }
 
-// rest returns the key under which a request is counted when there are too many series.
+// overflowKey returns the key under which a request is counted when there are too many series.
 // It contains only the status code.
-func (k seriesKey) rest() seriesKey { return k&codeKey | seriesKey(otherTag)<<tagShift }
+func (k seriesKey) overflowKey() seriesKey { return k&codeKey | seriesKey(otherTag)<<tagShift }
 
 func (k seriesKey) code() int     { return int(k & codeKey) }
 func (k seriesKey) tag() routeTag { return routeTag(k & tagCodeKey >> tagShift) }
@@ -111,16 +111,16 @@ type seriesTable struct {
 	count atomic.Int32
 }
 
-// of returns the series that counts the requests with the key k. If the table has no such
-// series yet, of allocates one. But once the table has maxSeries series, a new key is
+// get returns the series that counts the requests with the key k. If the table has no such
+// series yet, get allocates one. But once the table has maxSeries series, a new key is
 // replaced by k.rest(), which contains only the status code.
-func (t *seriesTable) of(k seriesKey) *series {
+func (t *seriesTable) get(k seriesKey) *series {
 	s, _ := t.find(k)
 	if s != nil {
 		return s
 	}
-	if k != k.rest() && t.count.Load() >= maxSeries {
-		return t.of(k.rest())
+	if k != k.overflowKey() && t.count.Load() >= maxSeries {
+		return t.get(k.overflowKey())
 	}
 	return t.add(k)
 }
@@ -146,9 +146,9 @@ func (t *seriesTable) add(k seriesKey) *series {
 	if s != nil {
 		return s
 	}
-	if k != k.rest() && t.count.Inc() > maxSeries {
+	if k != k.overflowKey() && t.count.Inc() > maxSeries {
 		t.count.Dec()
-		k = k.rest()
+		k = k.overflowKey()
 		if s, slot = t.find(k); s != nil {
 			return s
 		}

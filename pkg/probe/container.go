@@ -17,7 +17,7 @@ type container struct {
 	started time.Time     // history and allowance count time from here
 
 	state           State
-	since           time.Time
+	stateSince      time.Time
 	attemptsInState uint64 // number of checks since the last change of state
 	cause           check.Cause
 	logLimiter      logLimiter
@@ -33,8 +33,8 @@ type container struct {
 	// becomes false when the container is ready. Only probes with a period use it.
 	starting bool
 
-	began       time.Time // start of the last check
-	ended       time.Time // end of the last check; zero = none
+	checkBegan  time.Time // start of the last check
+	checkEnded  time.Time // end of the last check; zero = none
 	reachedAt   time.Time // start of the last check that reached the application
 	lastSuccess time.Time
 	// rawCause is the reason why the last check failed; zero = it succeeded. The
@@ -61,19 +61,19 @@ func (b *broadcast) add(w *waiter) {
 		b.waiters = map[*waiter]struct{}{}
 	}
 	b.waiters[w] = struct{}{}
-	w.on = b
+	w.waitsFor = b
 }
 
 func (b *broadcast) remove(w *waiter) {
 	delete(b.waiters, w)
-	w.on = nil
+	w.waitsFor = nil
 }
 
 func newContainer(r *Readiness, spec Spec, isUser bool, now time.Time) *container {
 	return &container{
 		r: r, spec: spec, isUser: isUser,
 		wake: make(chan struct{}, 1), started: now,
-		since: now, cause: check.Cause{Kind: check.CauseUnknown}, rawCause: check.Cause{Kind: check.CauseUnknown},
+		stateSince: now, cause: check.Cause{Kind: check.CauseUnknown}, rawCause: check.Cause{Kind: check.CauseUnknown},
 		allowance: allowance{period: spec.Period}, starting: true,
 	}
 }
@@ -135,7 +135,7 @@ func (c *container) begin(now time.Time) time.Duration {
 	if c.startupDone() {
 		c.allowance = c.allowance.spend(now.Sub(c.started))
 	}
-	c.began, c.inProgress, c.superseded, c.demanded = now, true, false, false
+	c.checkBegan, c.inProgress, c.superseded, c.demanded = now, true, false, false
 	return 0
 }
 
@@ -145,7 +145,7 @@ func (c *container) startupDone() bool { return !c.spec.Adaptive() && !c.startin
 
 // nextAt returns when the next check is due.
 func (c *container) nextAt(waiting bool) time.Time {
-	delay := c.history.delay(c.began.Sub(c.started), waiting, c.jitter)
+	delay := c.history.delay(c.checkBegan.Sub(c.started), waiting, c.jitter)
 	adaptive := c.spec.Adaptive()
 	// With a period, a starting application gets at most one check per 200 ms.
 	floor := c.reachedAt.Add(min(c.spec.Period, startingPeriod))
@@ -155,11 +155,11 @@ func (c *container) nextAt(waiting bool) time.Time {
 	case c.startupDone():
 		return c.started.Add(c.allowance.next)
 	case adaptive && c.history.last != refusing:
-		return c.ended.Add(delay)
-	case !adaptive && (c.demanded || c.reachedAt.Equal(c.began) || floor.After(c.began.Add(delay))):
+		return c.checkEnded.Add(delay)
+	case !adaptive && (c.demanded || c.reachedAt.Equal(c.checkBegan) || floor.After(c.checkBegan.Add(delay))):
 		return floor
 	}
-	return c.began.Add(delay)
+	return c.checkBegan.Add(delay)
 }
 
 func (c *container) end(result check.Result, now time.Time) {
@@ -167,10 +167,10 @@ func (c *container) end(result check.Result, now time.Time) {
 	c.inProgress = false
 	c.attempts++
 	c.attemptsInState++
-	c.ended = now
+	c.checkEnded = now
 	if result.Reached {
 		c.reached++
-		c.reachedAt = c.began
+		c.reachedAt = c.checkBegan
 	}
 	if c.state == Asleep || c.ignored {
 		c.ignored = false
@@ -208,7 +208,7 @@ func (c *container) update(result check.Result, now time.Time) {
 		// until successThreshold is reached.
 		seen = responding
 	}
-	c.history = c.history.after(seen, now.Sub(c.started))
+	c.history = c.history.advance(seen, now.Sub(c.started))
 	switch {
 	case to == Down:
 		c.starting = true
@@ -226,10 +226,10 @@ func (c *container) enter(to State, now time.Time) {
 	c.r.changes = append(c.r.changes, Change{
 		Container: c.spec.Container, Index: c.spec.Index,
 		From: c.state, To: to, Cause: c.cause,
-		After: now.Sub(c.since), Attempts: c.attemptsInState,
+		After: now.Sub(c.stateSince), Attempts: c.attemptsInState,
 		Quiet: !c.logLimiter.allow(now),
 	})
-	c.state, c.since, c.attemptsInState = to, now, 0
+	c.state, c.stateSince, c.attemptsInState = to, now, 0
 	c.r.wakeAll(&c.changed)
 }
 
@@ -254,7 +254,7 @@ func (c *container) resume(now time.Time) {
 	c.r.changes[len(c.r.changes)-1].Quiet = true
 	c.started, c.history, c.allowance, c.starting = now, history{}, allowance{period: c.spec.Period}, true
 	c.successes, c.failures, c.demanded, c.superseded = 0, 0, false, false
-	c.began, c.ended, c.reachedAt, c.lastSuccess = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	c.checkBegan, c.checkEnded, c.reachedAt, c.lastSuccess = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	c.reschedule()
 }
 

@@ -48,11 +48,11 @@ func (f *fields) take(inner *fields) { f.problems = append(f.problems, inner.pro
 
 // problem records an error in the field with the given name. If the name is empty, the
 // error concerns the whole object.
-func (f *fields) problem(name, what string) {
-	f.problems = append(f.problems, fmt.Errorf("%s: %s", f.at(name), what))
+func (f *fields) problem(name, text string) {
+	f.problems = append(f.problems, fmt.Errorf("%s: %s", f.pathOf(name), text))
 }
 
-func (f *fields) at(name string) string {
+func (f *fields) pathOf(name string) string {
 	if name == "" {
 		return f.path
 	}
@@ -158,7 +158,7 @@ func (f *fields) headers(name string) []check.Header {
 	}
 	headers := make([]check.Header, 0, len(elements))
 	for i, element := range elements {
-		h := readObject(fmt.Sprintf("%s[%d]", f.at(name), i), element)
+		h := readObject(fmt.Sprintf("%s[%d]", f.pathOf(name), i), element)
 		header := check.Header{Name: h.text("name"), Value: h.text("value")}
 		if h.raw != nil && !gate.IsName(header.Name) {
 			h.problem("name", "is not a header name")

@@ -165,7 +165,7 @@ func probeFor(r *Readiness, d time.Duration) gate.ReadinessResult {
 func lastEnd(r *Readiness) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.containers[0].ended
+	return r.containers[0].checkEnded
 }
 
 func TestWithoutProbesAPodIsAlwaysReady(t *testing.T) {

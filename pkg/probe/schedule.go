@@ -50,11 +50,11 @@ type history struct {
 // history.
 const provenAfter = time.Second
 
-// after returns the history after a check that gave the evidence e and ended at now. If
+// advance returns the history after a check that gave the evidence e and ended at now. If
 // the evidence changes in a way that is new in this history, origin becomes now, so
 // that checks become frequent again. A failure resets the whole history if checks had
 // succeeded for provenAfter.
-func (h history) after(e evidence, now time.Duration) history {
+func (h history) advance(e evidence, now time.Duration) history {
 	if e == h.last {
 		if e == succeeding {
 			h.successes++
@@ -135,6 +135,6 @@ func (h history) delay(last time.Duration, waiting bool, jitter float64) time.Du
 	return gate.AddJitter(d, jitter)
 }
 
-func fraction(elapsed time.Duration, of float64, shortest, longest time.Duration) time.Duration {
-	return min(max(time.Duration(float64(elapsed)*of), shortest), longest)
+func fraction(elapsed time.Duration, share float64, shortest, longest time.Duration) time.Duration {
+	return min(max(time.Duration(float64(elapsed)*share), shortest), longest)
 }

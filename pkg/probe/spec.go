@@ -183,7 +183,7 @@ func (f *fields) checker(host string, userPort int) (p check.Checker, to string,
 	if kind == "" {
 		return nil, "", 0
 	}
-	g := readObject(f.at(kind), f.raw[kind])
+	g := readObject(f.pathOf(kind), f.raw[kind])
 	to = defaultHost
 	if kind != "grpc" {
 		to = g.host()

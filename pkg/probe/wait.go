@@ -55,13 +55,13 @@ func (r *Readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (can
 
 // waiter is a waiting prober. Readiness.mu guards it.
 type waiter struct {
-	r       *Readiness
-	prober  gate.Prober
-	arrived time.Time
-	notify  func(gate.ReadinessResult)
-	on      *broadcast  // broadcast that w waits for; nil = none
-	timer   *time.Timer // ends the wait at its limit
-	done    bool
+	r        *Readiness
+	prober   gate.Prober
+	arrived  time.Time
+	notify   func(gate.ReadinessResult)
+	waitsFor *broadcast  // broadcast that w waits for; nil = none
+	timer    *time.Timer // ends the wait at its limit
+	done     bool
 }
 
 // evaluate notifies the prober if the result is final or the time limit has passed.
@@ -69,16 +69,16 @@ type waiter struct {
 func (w *waiter) evaluate() {
 	now := time.Now()
 	v := w.r.evaluate(w.prober, w.arrived, now)
-	left := v.limit - now.Sub(w.arrived)
+	remaining := v.limit - now.Sub(w.arrived)
 	switch {
-	case v.wait == nil || left <= 0:
+	case v.wait == nil || remaining <= 0:
 		w.end()
 		w.notify(v.result)
 		return
 	case w.timer == nil:
-		w.timer = time.AfterFunc(left, w.expire)
+		w.timer = time.AfterFunc(remaining, w.expire)
 	default:
-		w.timer.Reset(left)
+		w.timer.Reset(remaining)
 	}
 	v.wait.add(w)
 }
@@ -86,8 +86,8 @@ func (w *waiter) evaluate() {
 // end marks w as done, removes it from its broadcast and stops its timer.
 func (w *waiter) end() {
 	w.done = true
-	if w.on != nil {
-		w.on.remove(w)
+	if w.waitsFor != nil {
+		w.waitsFor.remove(w)
 	}
 	if w.timer != nil {
 		w.timer.Stop()
@@ -99,8 +99,8 @@ func (w *waiter) expire() {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	if !w.done {
-		if w.on != nil {
-			w.on.remove(w)
+		if w.waitsFor != nil {
+			w.waitsFor.remove(w)
 		}
 		w.evaluate()
 	}
@@ -118,7 +118,7 @@ func (w *waiter) cancel() {
 // evaluateWoken.
 func (r *Readiness) wakeAll(b *broadcast) {
 	for w := range b.waiters {
-		w.on = nil
+		w.waitsFor = nil
 		r.woken = append(r.woken, w)
 	}
 	b.waiters = nil // free the map
@@ -192,15 +192,15 @@ func (c *container) result(caller gate.Prober, arrived, now time.Time) container
 		return c.adaptiveResult(arrived, now)
 	}
 	kubelet := caller == gate.Kubelet
-	fresh := !c.ended.Before(arrived) // a check has ended since the prober arrived
+	isFresh := !c.checkEnded.Before(arrived) // a check has ended since the prober arrived
 	due := c.startupDone() && c.allowance.due(now.Sub(c.started), kubelet)
-	if c.attempts > 0 && (fresh || !c.inProgress && !due && (c.startupDone() || !kubelet)) {
+	if c.attempts > 0 && (isFresh || !c.inProgress && !due && (c.startupDone() || !kubelet)) {
 		if kubelet {
 			return containerResult{cause: c.rawCause}
 		}
 		return containerResult{cause: c.stateCause()}
 	}
-	if due && !fresh {
+	if due && !isFresh {
 		c.demand()
 	}
 	cause := c.stateCause()

@@ -11,12 +11,12 @@ import (
 )
 
 // Start starts s without TLS. The server accepts HTTP/2 with prior knowledge. If the
-// parameter both is true, the server also accepts HTTP/1.
-func Start(s *httptest.Server, both bool) {
+// parameter withHTTP1 is true, the server also accepts HTTP/1.
+func Start(s *httptest.Server, withHTTP1 bool) {
 	configure(s)
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
-	s.Config.Protocols.SetHTTP1(both)
+	s.Config.Protocols.SetHTTP1(withHTTP1)
 	s.Start()
 }
 

@@ -16,7 +16,7 @@ import (
 // its last span, it calls the exporter's method Flush, if the exporter has one.
 func Export(e trace.Exporter) tracing.Exporter { return &exporter{e} }
 
-type exporter struct{ to trace.Exporter }
+type exporter struct{ target trace.Exporter }
 
 // Export implements tracing.Exporter. OpenCensus exporters do not report lost spans.
 // The result lost therefore counts only spans that are not exported because ctx ended.
@@ -25,13 +25,13 @@ func (e *exporter) Export(ctx context.Context, batch []*tracing.SpanData) (lost 
 		if err := ctx.Err(); err != nil {
 			return len(batch) - i, err
 		}
-		e.to.ExportSpan(spanData(s))
+		e.target.ExportSpan(spanData(s))
 	}
 	return 0, nil
 }
 
 func (e *exporter) Close() {
-	if f, ok := e.to.(interface{ Flush() }); ok {
+	if f, ok := e.target.(interface{ Flush() }); ok {
 		f.Flush()
 	}
 }
@@ -41,9 +41,9 @@ func (e *exporter) Close() {
 // events and attributes of annotations. If t is nil, the exporter does nothing.
 func Send(t *tracing.Tracer) trace.Exporter { return &sender{t} }
 
-type sender struct{ to *tracing.Tracer }
+type sender struct{ tracer *tracing.Tracer }
 
-func (s *sender) ExportSpan(data *trace.SpanData) { s.to.ExportSpan(fromSpanData(data)) }
+func (s *sender) ExportSpan(data *trace.SpanData) { s.tracer.ExportSpan(fromSpanData(data)) }
 
 // spanData converts a span. Both spans share the read-only map of attributes.
 func spanData(s *tracing.SpanData) *trace.SpanData {

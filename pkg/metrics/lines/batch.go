@@ -11,7 +11,7 @@ const writeSize = 64 << 10 // maximum bytes per write, unless a single line is l
 
 func (w *Writer) run() {
 	defer close(w.done)
-	b := batch{of: w}
+	b := batch{writer: w}
 	var lines []Line
 	for {
 		select {
@@ -23,9 +23,9 @@ func (w *Writer) run() {
 			w.mu.Lock()
 			lines, w.pending = w.pending, lines[:0]
 			w.asleep = len(lines) == 0
-			ended := w.closed && w.asleep
+			done := w.closed && w.asleep
 			w.mu.Unlock()
-			if ended {
+			if done {
 				return
 			}
 			if len(lines) == 0 {
@@ -61,9 +61,9 @@ func (w *Writer) linger() {
 
 // batch renders lines and writes them together. Only the writing goroutine uses it.
 type batch struct {
-	of    *Writer
-	buf   []byte
-	lines []Line // lines that were rendered into buf
+	writer *Writer
+	buf    []byte
+	lines  []Line // lines that were rendered into buf
 
 	torn     bool // the last write ended in the middle of a line
 	reported bool // Failed was called for a line that could not be rendered
@@ -89,10 +89,10 @@ func (b *batch) add(lines []Line) {
 }
 
 func (b *batch) lose(err error) {
-	b.of.dropped.Inc()
+	b.writer.dropped.Inc()
 	if !b.reported {
 		b.reported = true
-		b.of.cfg.Failed(err)
+		b.writer.cfg.Failed(err)
 	}
 }
 
@@ -104,10 +104,10 @@ func (b *batch) flush() {
 	for _, l := range b.lines {
 		size += l.Size()
 	}
-	b.of.mu.Lock()
-	b.of.lines -= len(b.lines)
-	b.of.bytes -= size
-	b.of.mu.Unlock()
+	b.writer.mu.Lock()
+	b.writer.lines -= len(b.lines)
+	b.writer.bytes -= size
+	b.writer.mu.Unlock()
 	// Release the lines last: the end of a Flush is a line, and after Flush the space must
 	// be free.
 	for i, l := range b.lines {
@@ -126,9 +126,9 @@ func (b *batch) write() {
 	if b.torn {
 		out = append([]byte{'\n'}, out...)
 	}
-	b.of.setWriting(time.Now())
-	n, err := b.of.cfg.Writer.Write(out)
-	b.of.setWriting(time.Time{})
+	b.writer.setWriting(time.Now())
+	n, err := b.writer.cfg.Writer.Write(out)
+	b.writer.setWriting(time.Time{})
 	n = min(max(n, 0), len(out))
 	if err == nil && n < len(out) {
 		err = io.ErrShortWrite
@@ -140,7 +140,7 @@ func (b *batch) write() {
 		// If out begins with the newline that ends a torn line, do not count this
 		// newline: an earlier write has already counted the torn line as dropped.
 		lost := out[max(n, len(out)-len(b.buf)):]
-		b.of.dropped.Add(uint64(bytes.Count(lost, []byte{'\n'})))
-		b.of.cfg.Failed(fmt.Errorf("writing lines: %w", err))
+		b.writer.dropped.Add(uint64(bytes.Count(lost, []byte{'\n'})))
+		b.writer.cfg.Failed(fmt.Errorf("writing lines: %w", err))
 	}
 }

@@ -171,11 +171,11 @@ func (w *Writer) await(ctx context.Context, done <-chan struct{}) error {
 		w.mu.Lock()
 		since := w.writing
 		w.mu.Unlock()
-		left := stuckAfter
+		remaining := stuckAfter
 		if !since.IsZero() {
-			left -= time.Since(since)
+			remaining -= time.Since(since)
 		}
-		timer := time.NewTimer(max(left, 0))
+		timer := time.NewTimer(max(remaining, 0))
 		select {
 		case <-done:
 			timer.Stop()
@@ -184,7 +184,7 @@ func (w *Writer) await(ctx context.Context, done <-chan struct{}) error {
 			timer.Stop()
 			return fmt.Errorf("writing the last lines: %w", context.Cause(ctx))
 		case <-timer.C:
-			if left <= 0 {
+			if remaining <= 0 {
 				return fmt.Errorf("writing the last lines: %w", errStuck)
 			}
 		}

@@ -12,9 +12,9 @@ import (
 
 // StatusError is a response that reports a failure.
 type StatusError struct {
-	Status    string
-	Temporary bool          // a retry may succeed
-	After     time.Duration // delay before a retry that the collector asks for; 0 = none
+	Status     string
+	Temporary  bool          // a retry may succeed
+	RetryAfter time.Duration // delay before a retry that the collector asks for; 0 = none
 }
 
 func (e *StatusError) Error() string { return "the collector responded with " + e.Status }
@@ -34,9 +34,9 @@ const (
 func Deliver(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	pause := firstPause
 	for attempt := 1; ; attempt++ {
-		response, err := once(ctx, s, message)
-		again, after := temporary(err)
-		if err == nil || !again || attempt == Attempts || ctx.Err() != nil {
+		response, err := sendOnce(ctx, s, message)
+		retry, after := temporary(err)
+		if err == nil || !retry || attempt == Attempts || ctx.Err() != nil {
 			return response, err
 		}
 		jittered := time.Duration(float64(pause) * (0.75 + rand.Float64()/2))
@@ -47,7 +47,7 @@ func Deliver(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	}
 }
 
-func once(ctx context.Context, s Sender, message []byte) ([]byte, error) {
+func sendOnce(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout())
 	defer cancel()
 	return s.Send(ctx, message)
@@ -56,10 +56,10 @@ func once(ctx context.Context, s Sender, message []byte) ([]byte, error) {
 // temporary reports whether a retry may succeed after err. The result after is the delay
 // before the retry that the collector asked for; 0 = none. Every error without a
 // response from the collector, such as a connection error, is temporary.
-func temporary(err error) (again bool, after time.Duration) {
+func temporary(err error) (retry bool, after time.Duration) {
 	var status *StatusError
 	if errors.As(err, &status) {
-		return status.Temporary, status.After
+		return status.Temporary, status.RetryAfter
 	}
 	return true, 0
 }
@@ -85,7 +85,7 @@ func Export(ctx context.Context, s Sender, request, response proto.Message) erro
 
 // ExportOnce is Export without retries.
 func ExportOnce(ctx context.Context, s Sender, request, response proto.Message) error {
-	return export(ctx, s, once, request, response)
+	return export(ctx, s, sendOnce, request, response)
 }
 
 type delivery func(context.Context, Sender, []byte) ([]byte, error)

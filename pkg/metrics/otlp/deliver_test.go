@@ -34,8 +34,8 @@ func (*script) Close() {}
 
 var (
 	errBroken = errors.New("broken")
-	errBusy   = &StatusError{Status: "busy", Temporary: true, After: 5 * time.Second}
-	errAway   = &StatusError{Status: "away", Temporary: true, After: time.Hour}
+	errBusy   = &StatusError{Status: "busy", Temporary: true, RetryAfter: 5 * time.Second}
+	errAway   = &StatusError{Status: "away", Temporary: true, RetryAfter: time.Hour}
 	errNever  = &StatusError{Status: "never"}
 )
 

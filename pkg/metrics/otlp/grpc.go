@@ -64,10 +64,10 @@ func (g *grpcSender) Close() { g.client.close() }
 var grpcTemporary = map[int]bool{1: true, 4: true, 10: true, 11: true, 14: true, 15: true}
 
 // shorten truncates a collector's message for a log line.
-func shorten(said string) string {
+func shorten(message string) string {
 	const most = 200
-	if len(said) > most {
-		said = said[:most]
+	if len(message) > most {
+		message = message[:most]
 	}
-	return strings.ToValidUTF8(said, "")
+	return strings.ToValidUTF8(message, "")
 }

@@ -74,7 +74,7 @@ func httpStatus(r *http.Response) *StatusError {
 	switch r.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		e.Temporary = true
-		e.After = retryAfter(r.Header.Get("Retry-After"))
+		e.RetryAfter = retryAfter(r.Header.Get("Retry-After"))
 	}
 	return e
 }

@@ -98,7 +98,7 @@ func TestAnHTTPStatusDeterminesWhetherToRetry(t *testing.T) {
 		})
 		_, err := sender(t, ProtocolHTTP, collector.URL).Send(t.Context(), []byte("message"))
 		var status *StatusError
-		if !errors.As(err, &status) || status.Temporary != c.temporary || status.After != c.wait {
+		if !errors.As(err, &status) || status.Temporary != c.temporary || status.RetryAfter != c.wait {
 			t.Errorf("%d: %+v", c.status, err)
 		}
 	}
@@ -250,7 +250,7 @@ func TestAnAttemptEndsWithItsTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
-		if _, err := once(t.Context(), s, []byte("message")); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := sendOnce(t.Context(), s, []byte("message")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", protocol, err)
 		}
 	}

@@ -87,9 +87,9 @@ type kind struct {
 
 // state is what the limiter remembers about a kind of message.
 type state struct {
-	until      time.Time // messages are suppressed until this time
-	suppressed int       // number of messages suppressed since the last logged message
-	last       summary   // last suppressed message; only valid if suppressed > 0
+	suppressedUntil time.Time // messages are suppressed until this time
+	suppressed      int       // number of messages suppressed since the last logged message
+	last            summary   // last suppressed message; only valid if suppressed > 0
 }
 
 // summary is a message to log in place of the suppressed messages of one kind. It repeats
@@ -122,10 +122,10 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 	s := l.kinds[k]
 	// Suppress the message until the time s.until. But if s.until is more than one
 	// interval in the future, the clock was set back. In this case, log the message.
-	if s != nil && now.Before(s.until) && s.until.Sub(now) <= l.interval {
+	if s != nil && now.Before(s.suppressedUntil) && s.suppressedUntil.Sub(now) <= l.interval {
 		if s.suppressed == 0 {
-			if l.numSuppressed == 0 || s.until.Before(l.sweep) {
-				l.sweep = s.until
+			if l.numSuppressed == 0 || s.suppressedUntil.Before(l.sweep) {
+				l.sweep = s.suppressedUntil
 			}
 			l.numSuppressed++
 		}
@@ -144,7 +144,7 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 		repeated = s.suppressed
 		l.numSuppressed--
 	}
-	*s = state{until: now.Add(l.interval)}
+	*s = state{suppressedUntil: now.Add(l.interval)}
 	return repeated, append(due, l.takeDue(now)...), true
 }
 
@@ -154,30 +154,30 @@ func (l *limiter) takeDue(now time.Time) []summary {
 	if l.numSuppressed == 0 || now.Before(l.sweep) {
 		return nil
 	}
-	var taken []*state
+	var states []*state
 	l.sweep = time.Time{}
 	for _, s := range l.kinds {
 		switch {
 		case s.suppressed == 0:
-		case !now.Before(s.until):
-			taken = append(taken, s)
-		case l.sweep.IsZero() || s.until.Before(l.sweep):
-			l.sweep = s.until
+		case !now.Before(s.suppressedUntil):
+			states = append(states, s)
+		case l.sweep.IsZero() || s.suppressedUntil.Before(l.sweep):
+			l.sweep = s.suppressedUntil
 		}
 	}
-	return l.take(taken)
+	return l.take(states)
 }
 
 func (l *limiter) takeAll() []summary {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var taken []*state
+	var states []*state
 	for _, s := range l.kinds {
 		if s.suppressed > 0 {
-			taken = append(taken, s)
+			states = append(states, s)
 		}
 	}
-	return l.take(taken)
+	return l.take(states)
 }
 
 func (l *limiter) take(states []*state) []summary {
@@ -198,7 +198,7 @@ func (l *limiter) forget() []summary {
 	var oldest kind
 	var found *state
 	for k, s := range l.kinds {
-		if found == nil || cmp.Or(s.until.Compare(found.until), cmp.Compare(k.text, oldest.text)) < 0 {
+		if found == nil || cmp.Or(s.suppressedUntil.Compare(found.suppressedUntil), cmp.Compare(k.text, oldest.text)) < 0 {
 			oldest, found = k, s
 		}
 	}

@@ -190,7 +190,7 @@ func TestLinesAndCountsAddUpToTheMessages(t *testing.T) {
 			f.Warn(text)
 			sent[text]++
 			for k, s := range f.Core().(*core).limiter.kinds {
-				if s.suppressed > 0 && !f.now.Before(s.until) {
+				if s.suppressed > 0 && !f.now.Before(s.suppressedUntil) {
 					t.Fatalf("seed %d: the count of %q is overdue", seed, k.text)
 				}
 			}

@@ -30,8 +30,8 @@ const (
 	// text/template is so high that a recursive template would use 100 MB of memory.
 	maxDepth = 100
 
-	// maxKeptLine is the largest buffer in bytes that is kept for reuse.
-	maxKeptLine = 64 << 10
+	// maxPooledLine is the largest buffer in bytes that is kept for reuse.
+	maxPooledLine = 64 << 10
 
 	// maxLine is the maximum length of a line in bytes.
 	maxLine = 16 << 20
@@ -156,13 +156,13 @@ func (t *lineTemplate) append(b []byte, e *Entry, revision *RevisionInfo) (line 
 		if r := recover(); r != nil { // text/template does not recover runtime errors
 			line, err = b, fmt.Errorf("request log template: a panic: %v", r)
 		}
-		if cap(t.out.b) > maxKeptLine {
+		if cap(t.out.b) > maxPooledLine {
 			t.out.b = nil
 		}
 	}()
 	t.depth = 0
 	t.out = output{b: t.out.b[:0], json: t.out.json}
-	if err := t.text.Execute(&t.out, t.view.of(e, revision)); err != nil {
+	if err := t.text.Execute(&t.out, t.view.inputOf(e, revision)); err != nil {
 		return b, fmt.Errorf("request log template: %w", trimmed(err))
 	}
 	return append(b, t.out.line()...), nil

@@ -51,7 +51,7 @@ type view struct {
 	values []string // memory for the strings in the field header; reused for each entry
 }
 
-func (v *view) of(e *Entry, revision *RevisionInfo) *input {
+func (v *view) inputOf(e *Entry, revision *RevisionInfo) *input {
 	text := string(e.text) // convert once; all strings below are substrings
 	part := func(from, to int) string { return text[from:to] }
 	target := part(e.fixed[0], e.fixed[1])

@@ -12,7 +12,7 @@ import (
 
 // Limits of Errors: 64 entries with at most 160 bytes of path.
 const (
-	keptErrors     = 64
+	maxErrors      = 64
 	maxMethodBytes = 16
 	maxPathBytes   = 160
 
@@ -28,11 +28,11 @@ type Errors struct {
 	refused, failed, clientErrors atomic.Uint64
 
 	mu      sync.Mutex
-	entries *[keptErrors]entry
-	// kept is the number of entries that were ever stored. Entries are numbered from 0;
-	// the entry with the number n is stored at index n % keptErrors.
-	kept   uint64
-	second int64 // second in which the newest entry was stored
+	entries *[maxErrors]entry
+	// numStored is the number of entries that were ever stored. Entries are numbered from 0;
+	// the entry with the number n is stored at index n % maxErrors.
+	numStored uint64
+	second    int64 // second in which the newest entry was stored
 	// used has, for each outcome, the number of entries stored in the same second as the
 	// newest entry. At most perSecond entries are stored per outcome and second. The
 	// index is the outcome.
@@ -94,18 +94,18 @@ func (e *Errors) Add(f *gate.Record) {
 		clear(e.used)
 	}
 	if e.used[f.Outcome] == perSecond {
-		if latest := e.latest[f.Outcome]; latest+keptErrors > e.kept {
-			e.entries[latest%keptErrors].more++
+		if latest := e.latest[f.Outcome]; latest+maxErrors > e.numStored {
+			e.entries[latest%maxErrors].more++
 		}
 		return
 	}
 	e.used[f.Outcome]++
 	if e.entries == nil {
-		e.entries = new([keptErrors]entry)
+		e.entries = new([maxErrors]entry)
 	}
-	e.entries[e.kept%keptErrors].fill(f)
-	e.latest[f.Outcome] = e.kept
-	e.kept++
+	e.entries[e.numStored%maxErrors].fill(f)
+	e.latest[f.Outcome] = e.numStored
+	e.numStored++
 }
 
 func (x *entry) fill(f *gate.Record) {
@@ -149,8 +149,8 @@ func (e *Errors) list() (total failureCounts, shown []failureJSON) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	total, shown = e.totals(), []failureJSON{}
-	for i := e.kept; i > 0 && i+keptErrors > e.kept; i-- {
-		x := &e.entries[(i-1)%keptErrors]
+	for i := e.numStored; i > 0 && i+maxErrors > e.numStored; i-- {
+		x := &e.entries[(i-1)%maxErrors]
 		shown = append(shown, failureJSON{
 			At: millis(x.at), Took: milliseconds(x.took), Status: x.status,
 			Outcome: x.outcome.String(), Class: gate.ClassOf(x.outcome, x.status).String(),

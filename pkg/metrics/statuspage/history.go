@@ -12,8 +12,8 @@ import (
 
 // Limits of the history.
 const (
-	keptSeconds = 300
-	quietTicks  = 2 // the sampler parks after this many seconds without an event
+	historySeconds = 300
+	quietTicks     = 2 // the sampler parks after this many seconds without an event
 )
 
 // exactWindows is the number of past windows for which Counting has exact values.
@@ -34,12 +34,12 @@ type Sources struct {
 //	fresh  → stale   each second, by the sampler
 //	stale  → fresh   wake
 //	stale  → parked  after quietTicks seconds without a viewer; the sampler ends
-//	any    → ended   Close
+//	any    → historyClosed   Close
 const (
 	parked uint32 = iota
 	stale
 	fresh
-	ended
+	historyClosed
 )
 
 // History keeps data for each of the last 300 s. It needs about 75 KiB of memory, which
@@ -101,7 +101,7 @@ func (h *History) start() {
 // Close ends the sampler. If the sampler has ever run, Close takes a last sample.
 func (h *History) Close() {
 	h.mu.Lock()
-	first := h.state.Swap(ended) != ended
+	first := h.state.Swap(historyClosed) != historyClosed
 	if first {
 		close(h.done)
 	}
@@ -161,15 +161,15 @@ func (h *History) tick(credit bool) time.Duration {
 // fill adds the seconds that have ended to the ring. The parameter now is the current
 // time. The caller holds mu.
 func (h *History) fill(now time.Duration) {
-	over := int64(now/metrics.Window) - 1
+	lastEnded := int64(now/metrics.Window) - 1
 	if h.ring == nil {
-		h.ring = newRing(over)
+		h.ring = newRing(lastEnded)
 	}
 	r := h.ring
-	for n := max(r.newest+1, over-keptSeconds+1); n <= over; n++ {
+	for n := max(r.newest+1, lastEnded-historySeconds+1); n <= lastEnded; n++ {
 		s := r.next(n)
 		s.open, s.inFlight, s.queue = r.openRequests, r.inFlight, r.queue
-		if n > over-exactWindows {
+		if n > lastEnded-exactWindows {
 			a := h.src.Counting.LastWindow(time.Duration(n+1) * metrics.Window)
 			s.open, s.arrivals = float32(a.Concurrency), float32(a.Arrivals)
 		}

@@ -137,20 +137,20 @@ type factsJSON struct {
 	Span int       `json:"span"` // seconds of history
 }
 
-// message returns a whole message if whole is true. Otherwise it returns a message with
+// message returns a full message if isFull is true. Otherwise it returns a message with
 // the changes since the message that sent identifies.
-func (p *Page) message(whole bool, sent *sent) []byte {
+func (p *Page) message(isFull bool, sent *sent) []byte {
 	now := p.cfg.History.src.Clock()
 	m := message{
 		Page: pageVersion(), Started: p.started, Clock: millis(now), Wall: time.Now().UnixMilli(),
 		Containers: []containerJSON{},
 	}
-	s := inputs{ended: p.ended.Load(), up: now, startTimeout: p.cfg.StartTimeout, wasReady: p.cfg.Timeline.wasReady()}
+	s := inputs{ended: p.isClosed.Load(), uptime: now, startTimeout: p.cfg.StartTimeout, wasReady: p.cfg.Timeline.wasReady()}
 	p.addNow(&m, &s)
-	p.addHistory(&m, &s, whole, sent)
-	p.addContainers(&m, &s, whole, sent)
-	p.addErrors(&m, whole, sent)
-	p.addSettings(&m, whole, sent)
+	p.addHistory(&m, &s, isFull, sent)
+	p.addContainers(&m, &s, isFull, sent)
+	p.addErrors(&m, isFull, sent)
+	p.addSettings(&m, isFull, sent)
 	m.State = p.describe(&m, &s)
 	text, err := json.Marshal(&m)
 	if err != nil {
@@ -160,13 +160,13 @@ func (p *Page) message(whole bool, sent *sent) []byte {
 }
 
 // addSettings adds the state of the live settings to m. It also adds the facts if m is a
-// whole message, or if the settings have changed since the last message.
-func (p *Page) addSettings(m *message, whole bool, sent *sent) {
+// full message, or if the settings have changed since the last message.
+func (p *Page) addSettings(m *message, isFull bool, sent *sent) {
 	if p.cfg.Live != nil {
 		live := p.cfg.Live()
 		m.Live = &liveJSON{live.Generation, live.Error}
 	}
-	if whole || m.Live != nil && m.Live.Generation != sent.generation {
+	if isFull || m.Live != nil && m.Live.Generation != sent.generation {
 		m.Facts = p.facts()
 	}
 	if m.Live != nil {
@@ -190,10 +190,10 @@ func (p *Page) addNow(m *message, s *inputs) {
 	}
 }
 
-func (p *Page) addHistory(m *message, s *inputs, whole bool, sent *sent) {
+func (p *Page) addHistory(m *message, s *inputs, isFull bool, sent *sent) {
 	p.cfg.History.read(func(r *ring) {
 		from := r.first()
-		if !whole {
+		if !isFull {
 			from = max(from, sent.second) // include sent.second, which may have been incomplete
 		}
 		m.Seconds = r.columns(from)
@@ -208,16 +208,16 @@ func (p *Page) addHistory(m *message, s *inputs, whole bool, sent *sent) {
 	})
 }
 
-func (p *Page) addErrors(m *message, whole bool, sent *sent) {
+func (p *Page) addErrors(m *message, isFull bool, sent *sent) {
 	e := p.cfg.History.src.Errors
-	if total := e.totals().sum(); e != nil && (whole || total != sent.errors) {
+	if total := e.totals().sum(); e != nil && (isFull || total != sent.errors) {
 		sent.errors = total
 		t, list := e.list()
 		m.Errors = &errorsJSON{t.refused, t.failed, t.clientErrors, list}
 	}
 }
 
-func (p *Page) addContainers(m *message, s *inputs, whole bool, sent *sent) {
+func (p *Page) addContainers(m *message, s *inputs, isFull bool, sent *sent) {
 	s.ready = true
 	t := p.cfg.Timeline
 	if t == nil || p.cfg.Containers == nil {
@@ -233,8 +233,8 @@ func (p *Page) addContainers(m *message, s *inputs, whole bool, sent *sent) {
 			Name: t.names[i], State: c.State, Ready: c.Ready, Cause: c.Reason, Probe: c.Probe,
 			Attempts: c.Attempts, Reached: c.Reached,
 		}
-		if whole || version != sent.changes {
-			shown.Changes = t.of(i)
+		if isFull || version != sent.changes {
+			shown.Changes = t.changesOf(i)
 		}
 		m.Containers = append(m.Containers, shown)
 	}
@@ -243,7 +243,7 @@ func (p *Page) addContainers(m *message, s *inputs, whole bool, sent *sent) {
 
 func (p *Page) facts() *factsJSON {
 	f := &factsJSON{
-		Facts: p.cfg.Facts, Outcomes: gate.OutcomeNames(), Span: keptSeconds,
+		Facts: p.cfg.Facts, Outcomes: gate.OutcomeNames(), Span: historySeconds,
 	}
 	if p.cfg.Settings != nil {
 		f.Settings = p.cfg.Settings()
@@ -274,13 +274,13 @@ func (r *ring) columns(n int64) secondsJSON {
 		P50:         floats(func(s *second) float32 { return s.p50 }),
 		P99:         floats(func(s *second) float32 { return s.p99 }),
 		Heat: column(r, n, func(s *second) []uint32 {
-			ended := []uint32{}
+			cells := []uint32{}
 			for row, n := range s.heat {
 				if n > 0 {
-					ended = append(ended, uint32(row), n)
+					cells = append(cells, uint32(row), n)
 				}
 			}
-			return ended
+			return cells
 		}),
 	}
 }

@@ -22,7 +22,7 @@ const recentSeconds = 10
 
 // windows are the periods, in seconds, for which the page shows the latency quantiles p50
 // and p99 as numbers.
-var windows = [...]int{recentSeconds, 60, keptSeconds}
+var windows = [...]int{recentSeconds, 60, historySeconds}
 
 type second struct {
 	open, arrivals              float32 // open: average of requests in flight and queued
@@ -35,9 +35,9 @@ type second struct {
 	heat                        [heatRows]uint32
 }
 
-// ring holds the last keptSeconds seconds, numbered on the gate's clock.
+// ring holds the last historySeconds seconds, numbered on the gate's clock.
 type ring struct {
-	seconds [keptSeconds]second
+	seconds [historySeconds]second
 	newest  int64
 
 	// Values at the last credit.
@@ -46,10 +46,10 @@ type ring struct {
 	totals, before  metrics.Totals
 	troubles        failureCounts
 
-	bounds []time.Duration                            // upper bounds of the cells
-	rows   []uint8                                    // row of each cell
-	recent [recentSeconds]durationCells               // by second
-	blocks [keptSeconds / recentSeconds]durationCells // by recentSeconds seconds
+	bounds []time.Duration                               // upper bounds of the cells
+	rows   []uint8                                       // row of each cell
+	recent [recentSeconds]durationCells                  // by second
+	blocks [historySeconds / recentSeconds]durationCells // by recentSeconds seconds
 }
 
 // durationCells are the durations of one period at full resolution.
@@ -58,9 +58,9 @@ type durationCells struct {
 	cells  []uint32
 }
 
-// of returns the cells for the period with the given number. If c still has the cells of
+// forPeriod returns the cells for the period with the given number. If c still has the cells forPeriod
 // an earlier period, it sets them to 0 first.
-func (c *durationCells) of(number int64) []uint32 {
+func (c *durationCells) forPeriod(number int64) []uint32 {
 	if c.number != number {
 		c.number = number
 		clear(c.cells)
@@ -72,8 +72,8 @@ func (c *durationCells) of(number int64) []uint32 {
 // ended, or -1 if no second has ended. The first second that History.fill adds has this
 // number, or the number 0 if the parameter is -1. All earlier seconds have the value 0,
 // because they had no events.
-func newRing(over int64) *ring {
-	r := &ring{newest: max(over, 0) - 1, bounds: metrics.DurationBounds()}
+func newRing(lastEnded int64) *ring {
+	r := &ring{newest: max(lastEnded, 0) - 1, bounds: metrics.DurationBounds()}
 	r.rows = make([]uint8, len(r.bounds)+1)
 	for cell := range r.rows {
 		row := 0
@@ -96,7 +96,7 @@ func rowBound(row int) time.Duration {
 	return time.Duration(math.Exp2(float64(firstOctave+row)) * float64(time.Second))
 }
 
-func (r *ring) at(n int64) *second { return &r.seconds[n%keptSeconds] }
+func (r *ring) at(n int64) *second { return &r.seconds[n%historySeconds] }
 
 // next makes n the newest second.
 func (r *ring) next(n int64) *second {
@@ -107,7 +107,7 @@ func (r *ring) next(n int64) *second {
 }
 
 // first returns the number of the oldest kept second.
-func (r *ring) first() int64 { return max(r.newest-keptSeconds+1, 0) }
+func (r *ring) first() int64 { return max(r.newest-historySeconds+1, 0) }
 
 // credit completes the data of the newest second. It sets the queue length and the number
 // of requests in flight to their current values. It adds all events since the last call
@@ -137,9 +137,9 @@ func (r *ring) credit(src *Sources) {
 	s.refused += uint32(t.refused)
 	s.failed += uint32(t.failed)
 	s.clientErrors += uint32(t.clientErrors)
-	cells := r.recent[r.newest%recentSeconds].of(r.newest)
+	cells := r.recent[r.newest%recentSeconds].forPeriod(r.newest)
 	number := r.newest / recentSeconds
-	block := r.blocks[number%int64(len(r.blocks))].of(number)
+	block := r.blocks[number%int64(len(r.blocks))].forPeriod(number)
 	for cell, total := range r.totals.Durations {
 		if cell < len(r.before.Durations) { // empty before the first credit
 			// Concurrent requests can make a total decrease; a later second corrects

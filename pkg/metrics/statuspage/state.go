@@ -40,7 +40,7 @@ type inputs struct {
 	ended, draining bool
 	ready           bool // all containers are ready now
 	wasReady        bool // each container has been ready at least once
-	up              time.Duration
+	uptime          time.Duration
 	startTimeout    time.Duration
 	queueFull       bool
 	recentFailures  failureCounts // failures of the last recentSeconds seconds
@@ -53,7 +53,7 @@ func (s *inputs) state() State {
 		return Ended
 	case s.draining:
 		return Draining
-	case !s.ready && !s.wasReady && s.up < s.startTimeout:
+	case !s.ready && !s.wasReady && s.uptime < s.startTimeout:
 		return Starting
 	case !s.ready:
 		return NotReady
@@ -115,22 +115,22 @@ func overloadCause(now *nowJSON, s *inputs) string {
 	return strings.Join(causes, "; ")
 }
 
-func recently(n uint64, what string) string {
-	return fmt.Sprintf("%s %s in the last %d s", plural(int64(n), "request"), what, recentSeconds)
+func recently(n uint64, result string) string {
+	return fmt.Sprintf("%s %s in the last %d s", plural(int64(n), "request"), result, recentSeconds)
 }
 
 func underWay(now *nowJSON) string {
-	var what []string
+	var parts []string
 	if now.Requests > 0 {
-		what = append(what, plural(now.Requests, "request"))
+		parts = append(parts, plural(now.Requests, "request"))
 	}
 	if now.Tunnels > 0 {
-		what = append(what, plural(now.Tunnels, "tunnel"))
+		parts = append(parts, plural(now.Tunnels, "tunnel"))
 	}
-	if len(what) == 0 {
+	if len(parts) == 0 {
 		return "nothing under way"
 	}
-	return strings.Join(what, " and ") + " under way"
+	return strings.Join(parts, " and ") + " under way"
 }
 
 func plural(n int64, word string) string {

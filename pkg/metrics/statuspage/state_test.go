@@ -139,7 +139,7 @@ func TestWithoutProbesTheGateIsReady(t *testing.T) {
 func TestTheMostImportantStateTakesPrecedence(t *testing.T) {
 	for bits := range 64 {
 		on := func(i int) bool { return bits>>i&1 == 1 }
-		s := inputs{ended: on(0), draining: on(1), ready: on(2), wasReady: on(3), queueFull: on(4), up: time.Second}
+		s := inputs{ended: on(0), draining: on(1), ready: on(2), wasReady: on(3), queueFull: on(4), uptime: time.Second}
 		if on(5) {
 			s.startTimeout = time.Minute
 		}

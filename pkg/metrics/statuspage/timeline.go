@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// keptChanges is the number of changes of state kept for each container.
-const keptChanges = 48
+// maxChanges is the number of changes of state kept for each container.
+const maxChanges = 48
 
 // Change is a change of state of a container.
 type Change struct {
@@ -44,12 +44,12 @@ func (t *Timeline) Changed(container int, c Change) {
 	defer t.mu.Unlock()
 	t.total++
 	t.ready[container] = t.ready[container] || c.Cause == ""
-	kept := t.changes[container]
-	if len(kept) == keptChanges {
-		copy(kept, kept[1:])
-		kept = kept[:keptChanges-1]
+	changes := t.changes[container]
+	if len(changes) == maxChanges {
+		copy(changes, changes[1:])
+		changes = changes[:maxChanges-1]
 	}
-	t.changes[container] = append(kept, changeJSON{
+	t.changes[container] = append(changes, changeJSON{
 		At: millis(t.clock()), From: c.From, To: c.To, Cause: c.Cause, Attempts: c.Attempts,
 	})
 }
@@ -80,7 +80,7 @@ func (t *Timeline) readySince() (since int64) {
 }
 
 // notReadySince returns the time, in ms, since which at least one container has not been
-// ready. This is the earliest result of leftReady for the containers that are not ready
+// ready. This is the earliest result of unreadySince for the containers that are not ready
 // now. 0 = since the start of the gate.
 func (t *Timeline) notReadySince(containers []containerJSON) int64 {
 	t.mu.Lock()
@@ -88,21 +88,21 @@ func (t *Timeline) notReadySince(containers []containerJSON) int64 {
 	since := int64(math.MaxInt64)
 	for i := range containers {
 		if !containers[i].Ready {
-			since = min(since, leftReady(t.changes[i]))
+			since = min(since, unreadySince(t.changes[i]))
 		}
 	}
 	return since
 }
 
-// leftReady returns the time, in ms, at which a container stopped being ready. This is
+// unreadySince returns the time, in ms, at which a container stopped being ready. This is
 // the time of its first change of state after its last change to ready. If the kept
 // changes include no change to ready, the result is the time of the oldest of them. The
 // result is 0 if the container is ready, or has no kept changes.
-func leftReady(changes []changeJSON) (at int64) {
+func unreadySince(changes []changeJSON) (since int64) {
 	for i := len(changes) - 1; i >= 0 && changes[i].Cause != ""; i-- {
-		at = changes[i].At
+		since = changes[i].At
 	}
-	return at
+	return since
 }
 
 // version changes with every change.
@@ -112,8 +112,8 @@ func (t *Timeline) version() uint64 {
 	return t.total
 }
 
-// of returns a copy of a container's changes.
-func (t *Timeline) of(container int) []changeJSON {
+// changesOf returns a copy changesOf a container's changes.
+func (t *Timeline) changesOf(container int) []changeJSON {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]changeJSON{}, t.changes[container]...)

@@ -16,7 +16,7 @@ func TestTheTimelineKeepsTheLast48ChangesOfEachContainer(t *testing.T) {
 	}
 	line.Changed(2, Change{})
 	line.Changed(-1, Change{})
-	web, sidecar := line.of(0), line.of(1)
+	web, sidecar := line.changesOf(0), line.changesOf(1)
 	if len(web) != 48 || web[0].Cause != "status 52" || web[47] != (changeJSON{At: 99, From: "ready", To: "failing", Cause: "status 99", Attempts: 2}) {
 		t.Errorf("%d changes, from %+v to %+v", len(web), web[0], web[len(web)-1])
 	}

@@ -79,12 +79,12 @@ func (s *Span) End(x *gate.Record) {
 	if s == nil {
 		return
 	}
-	whole := s.span(s.context.SpanID, nameProxy, x.Arrived, x.Ended)
-	whole.ParentSpanID, whole.HasRemoteParent = s.parentID, s.parentID != gate.SpanID{}
-	whole.Kind, whole.ChildSpanCount, whole.Peer = KindServer, 1, x.Peer
-	whole.setStatus(x)
-	whole.Attributes = s.tracer.attributes.ofServer(x, whole.Failed)
-	spans := append(make([]SpanData, 0, 3), whole, s.span(newSpanID(), nameWait, x.Arrived, cmp.Or(x.Admitted, x.Ended)))
+	server := s.span(s.context.SpanID, nameProxy, x.Arrived, x.Ended)
+	server.ParentSpanID, server.HasRemoteParent = s.parentID, s.parentID != gate.SpanID{}
+	server.Kind, server.ChildSpanCount, server.Peer = KindServer, 1, x.Peer
+	server.setStatus(x)
+	server.Attributes = s.tracer.attributes.ofServer(x, server.Failed)
+	spans := append(make([]SpanData, 0, 3), server, s.span(newSpanID(), nameWait, x.Arrived, cmp.Or(x.Admitted, x.Ended)))
 	if x.Forwarded != 0 {
 		spans[0].ChildSpanCount++
 		upstream := s.span(s.upstream, nameUpstream, x.Forwarded, x.Ended)

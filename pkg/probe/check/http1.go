@@ -22,17 +22,17 @@ var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10)
 
 // limitedReader reads from conn, and returns io.EOF when its limit is reached.
 type limitedReader struct {
-	conn net.Conn
-	left int   // number of bytes that may still be read
-	err  error // first error of conn
+	conn      net.Conn
+	remaining int   // number of bytes that may still be read
+	err       error // first error of conn
 }
 
 func (w *limitedReader) Read(b []byte) (int, error) {
-	if w.left <= 0 {
+	if w.remaining <= 0 {
 		return 0, io.EOF
 	}
-	n, err := w.conn.Read(b[:min(len(b), w.left)])
-	w.left -= n
+	n, err := w.conn.Read(b[:min(len(b), w.remaining)])
+	w.remaining -= n
 	if w.err == nil {
 		w.err = err
 	}
@@ -44,7 +44,7 @@ func (w *limitedReader) Read(b []byte) (int, error) {
 func overHTTP1(conn net.Conn, h hop) (Response, Cause) {
 	// Read even if the write fails: the server may have responded early.
 	_, writeErr := conn.Write(h.head())
-	from := &limitedReader{conn: conn, left: maxHead}
+	from := &limitedReader{conn: conn, remaining: maxHead}
 	reader := readers.Get().(*bufio.Reader)
 	reader.Reset(from)
 	defer func() {
@@ -86,7 +86,7 @@ func readResponse(reader *bufio.Reader, from *limitedReader) (*http.Response, Ca
 	for range maxInterim {
 		response, err := http.ReadResponse(reader, nil)
 		switch {
-		case err != nil && from.left <= 0:
+		case err != nil && from.remaining <= 0:
 			return nil, Cause{Kind: CauseMalformed, Detail: "head too large"}
 		case err != nil && from.err != nil:
 			// The connection failed. Return this error, because the parser may report

@@ -116,8 +116,8 @@ func ServeHTTP(t *testing.T, handler http.Handler, setUp func(*httptest.Server))
 
 // OverH2C makes ServeHTTP start a server for HTTP/2 without TLS. If the parameter is
 // true, the server also speaks HTTP/1.
-func OverH2C(both bool) func(*httptest.Server) {
-	return func(s *httptest.Server) { h2test.Start(s, both) }
+func OverH2C(withHTTP1 bool) func(*httptest.Server) {
+	return func(s *httptest.Server) { h2test.Start(s, withHTTP1) }
 }
 
 // Status returns a handler that responds with this status.
@@ -130,16 +130,16 @@ func Status(code int) http.Handler {
 // to any other request with HTTP status 400. The name of the service must be shorter than
 // 128 bytes, so that the length fits in one byte.
 func Health(service string, message []byte, status string, trailersOnly bool) http.Handler {
-	asked := Frame()
+	request := Frame()
 	if service != "" {
-		asked = Frame(append([]byte{1<<3 | 2, byte(len(service))}, service...)...)
+		request = Frame(append([]byte{1<<3 | 2, byte(len(service))}, service...)...)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch {
 		case r.Method != "POST", r.URL.Path != "/grpc.health.v1.Health/Check", r.Header.Get("Te") != "trailers",
 			r.Header.Get("Content-Type") != "application/grpc", r.Header.Get("Grpc-Timeout") == "",
-			!bytes.Equal(body, asked):
+			!bytes.Equal(body, request):
 			w.WriteHeader(400)
 			return
 		}
