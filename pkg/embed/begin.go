@@ -36,14 +36,14 @@ func (g *Gate) Begin(ctx context.Context, c Call) (*Slot, error) {
 	}
 	s.Count(life, life.Target)
 	life.Arrive()
-	if why := life.Admit(ctx); why != gate.Undecided {
-		reply := life.RejectionReply(why, s.Clock())
-		x.end(why, 0)
+	if outcome := life.Admit(ctx); outcome != gate.Undecided {
+		reply := life.RejectionReply(outcome, s.Clock())
+		x.end(outcome, 0)
 		return nil, rejectionOf(&reply)
 	}
 	if d := s.Gate.RequestTimeout; d > 0 {
-		x.clock.begin(ctx, s.At(life.Arrived+d))
-		x.ctx = &x.clock
+		x.deadline.begin(ctx, s.WallTime(life.Arrived+d))
+		x.ctx = &x.deadline
 	}
 	life.Forward()
 	return x, nil
@@ -51,10 +51,10 @@ func (g *Gate) Begin(ctx context.Context, c Call) (*Slot, error) {
 
 // Slot is the right of one call to run. Its methods must not be called concurrently.
 type Slot struct {
-	state *core.State
-	life  *exchange.Blocking // nil after End
-	ctx   context.Context
-	clock deadline
+	state    *core.State
+	life     *exchange.Blocking // nil after End
+	ctx      context.Context
+	deadline deadline
 }
 
 // Context returns the context for the work: the context passed to Begin, with the
@@ -78,7 +78,7 @@ func (s *Slot) End(status int) error {
 	if status == 0 {
 		o = gate.InternalError
 	}
-	s.clock.stop()
+	s.deadline.stop()
 	if o != gate.Served {
 		status = 0 // 0 = count the request with the status that belongs to its outcome
 	}

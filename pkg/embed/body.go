@@ -8,9 +8,9 @@ import (
 
 // body is a request body that counts the bytes that the handler reads.
 type body struct {
-	src   io.ReadCloser
-	x     *call
-	taken atomic.Int64
+	src     io.ReadCloser
+	x       *call
+	numRead atomic.Int64
 
 	measured bool
 	readAt   atomic.Int64 // time of the last read, by the gate's clock; 0 if measured is false
@@ -20,7 +20,7 @@ type body struct {
 // received request. Read then copies them to the request that the handler has got.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
-	b.taken.Add(int64(n))
+	b.numRead.Add(int64(n))
 	if b.measured {
 		b.readAt.Store(b.x.gate.Clock())
 	}

@@ -181,7 +181,7 @@ func (c *Config) check() (core.Config, error) {
 		identity.Pod, _ = os.Hostname() // the label may be empty
 	}
 	return core.Config{
-		Exchange: shared, Names: names, Identity: identity, Uncounted: slices.Clone(c.Uncounted), Ended: c.ended(),
+		Exchange: shared, Names: names, Identity: identity, Uncounted: slices.Clone(c.Uncounted), RequestEnded: c.requestEndedFunc(),
 	}, errors.Join(problems...)
 }
 

@@ -28,7 +28,7 @@ type call struct {
 	hasUntrusted bool // r contains fields that next must not see
 	returned     bool // next has returned without a panic
 	hijacked     bool
-	ended        atomic.Bool // only used after a hijack
+	hasEnded     atomic.Bool // only used after a hijack
 
 	headerUsed bool // next has called Header
 	wrote      bool // next has written the final head
@@ -39,10 +39,10 @@ type call struct {
 // extras contains a call, and the additional state that a call with a body or a deadline
 // needs. It is one struct, so that such a call needs only one allocation.
 type extras struct {
-	call    call
-	clock   deadline
-	body    body
-	request http.Request // the request for the handler if it has a body but no deadline
+	call     call
+	deadline deadline
+	body     body
+	request  http.Request // the request for the handler if it has a body but no deadline
 }
 
 func newCall(g *core.State, w http.ResponseWriter, r *http.Request, h *head, trusted bool) *call {
@@ -66,7 +66,7 @@ func newCall(g *core.State, w http.ResponseWriter, r *http.Request, h *head, tru
 	}
 	life.Arrive()
 	if d := g.Gate.RequestTimeout; d > 0 {
-		x.extras.clock.begin(r.Context(), g.At(life.Arrived+d))
+		x.extras.deadline.begin(r.Context(), g.WallTime(life.Arrived+d))
 	}
 	return x
 }
@@ -89,8 +89,8 @@ func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBo
 
 // serve waits for a slot and then calls next.
 func (x *call) serve(next http.Handler) {
-	if why := x.exchange.Admit(x.r.Context()); why != gate.Undecided {
-		x.reject(why)
+	if outcome := x.exchange.Admit(x.r.Context()); outcome != gate.Undecided {
+		x.reject(outcome)
 		return
 	}
 	defer func() {
@@ -107,10 +107,10 @@ func (x *call) serve(next http.Handler) {
 }
 
 // reject ends a request that got no slot.
-func (x *call) reject(why gate.Outcome) {
-	a := x.exchange.RejectionReply(why, x.gate.Clock()) // before the exchange is reused
-	x.end(why)
-	if why == gate.ClientGone {
+func (x *call) reject(outcome gate.Outcome) {
+	a := x.exchange.RejectionReply(outcome, x.gate.Clock()) // before the exchange is reused
+	x.end(outcome)
+	if outcome == gate.ClientGone {
 		panic(http.ErrAbortHandler) // prevents a 200 by net/http
 	}
 	rejectRequest(x.gate, x.w, x.r, &a)
@@ -125,8 +125,8 @@ func (x *call) prepare() {
 		return
 	case m == nil:
 		x.forwarded = x.r.WithContext(x.r.Context())
-	case m.clock.set():
-		x.forwarded = x.r.WithContext(&m.clock)
+	case m.deadline.set():
+		x.forwarded = x.r.WithContext(&m.deadline)
 	default:
 		m.request = *x.r
 		x.forwarded = &m.request
@@ -155,7 +155,7 @@ func (x *call) conclude(v any) {
 		x.end(x.panicOutcome(v))
 	case x.hijacked: // the call ends when the connection is closed
 		x.stopClock()
-	case !x.wrote && x.extras != nil && x.extras.clock.expired():
+	case !x.wrote && x.extras != nil && x.extras.deadline.expired():
 		a := gate.ReplyTo(gate.RequestTimeout)
 		x.wrote = true
 		x.end(gate.RequestTimeout)
@@ -204,21 +204,21 @@ func (x *call) panicOutcome(v any) gate.Outcome {
 
 func (x *call) stopClock() {
 	if x.extras != nil {
-		x.extras.clock.stop()
+		x.extras.deadline.stop()
 	}
 }
 
 // end ends the exchange with o. Only the first call has an effect: both a panic and
 // Close of a hijacked connection call it.
 func (x *call) end(o gate.Outcome) {
-	if x.hijacked && x.ended.Swap(true) {
+	if x.hijacked && x.hasEnded.Swap(true) {
 		return
 	}
 	x.stopClock()
 	life := x.exchange
 	life.Status = x.status
 	if x.extras != nil {
-		life.RequestBody = x.extras.body.taken.Load()
+		life.RequestBody = x.extras.body.numRead.Load()
 	}
 	if x.r.Method != http.MethodHead {
 		life.ResponseBody = x.written

@@ -27,7 +27,7 @@ type readiness struct {
 
 	mu         sync.Mutex
 	last       gate.ReadinessResult
-	until      time.Time // time at which the cached result expires
+	expiresAt  time.Time // time at which the cached result expires
 	inProgress *checking // nil = none
 }
 
@@ -40,7 +40,7 @@ type checking struct {
 func (r *readiness) Try(gate.Prober) (gate.ReadinessResult, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.last, time.Now().Before(r.until)
+	return r.last, time.Now().Before(r.expiresAt)
 }
 
 // Await waits for the check in progress, or starts one.
@@ -51,7 +51,7 @@ func (r *readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (can
 	}
 	w := &waiter{notify: notify}
 	r.mu.Lock()
-	if time.Now().Before(r.until) {
+	if time.Now().Before(r.expiresAt) {
 		last := r.last
 		r.mu.Unlock()
 		notify(last)
@@ -105,12 +105,12 @@ func (r *readiness) run(c *checking) {
 	if r.took != nil {
 		r.took(time.Since(begun))
 	}
-	fresh := notReadyFor
+	validFor := notReadyFor
 	if result.Ready {
-		fresh = readyFor
+		validFor = readyFor
 	}
 	r.mu.Lock()
-	r.last, r.until, r.inProgress = result, time.Now().Add(fresh), nil
+	r.last, r.expiresAt, r.inProgress = result, time.Now().Add(validFor), nil
 	waiters := c.waiters
 	c.waiters = nil
 	r.mu.Unlock()

@@ -23,8 +23,8 @@ type Request struct {
 	RequestBody, ResponseBody int64 // bytes
 }
 
-// ended returns the function to call at the end of each request, or nil.
-func (c *Config) ended() func(*gate.Record) {
+// requestEndedFunc returns the function to call at the end of each request, or nil.
+func (c *Config) requestEndedFunc() func(*gate.Record) {
 	hook, log := c.RequestEnded, c.Logger
 	switch {
 	case log == nil && hook == nil:

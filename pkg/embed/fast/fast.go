@@ -100,9 +100,9 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	}
 	life.RequestBody = int64(max(header.ContentLength(), 0))
 	life.Arrive()
-	if why := life.Admit(context.Background()); why != gate.Undecided {
-		a := life.RejectionReply(why, h.state.Clock()) // before x is reused
-		x.end(nil, why)
+	if outcome := life.Admit(context.Background()); outcome != gate.Undecided {
+		a := life.RejectionReply(outcome, h.state.Clock()) // before x is reused
+		x.end(nil, outcome)
 		h.reply(ctx, &a)
 		return
 	}

@@ -23,9 +23,9 @@ type later struct {
 	sending bool         // true from postpone until fasthttp calls Close
 	writing bool         // the writer of StreamBody has not returned
 	outcome gate.Outcome // outcome at the end of the call; Undecided until its handler has returned
-	// ended means that the slot has been released. The call is not reused, because its
+	// slotReleased means that the slot has been released. The call is not reused, because its
 	// timer may still use it.
-	ended bool
+	slotReleased bool
 }
 
 // postpone makes the call end when fasthttp has written the response or served the
@@ -52,8 +52,8 @@ func (x *call) postpone(ctx *fasthttp.RequestCtx) {
 		x.life.ResponseBody = int64(n)
 	}
 	if timeout := x.handler.gate.RequestTimeout; timeout > 0 {
-		conn, left := ctx.Conn(), timeout-x.life.Elapsed(x.handler.state.Clock())
-		l.cut = time.AfterFunc(left, func() { x.timeOut(conn) })
+		conn, remaining := ctx.Conn(), timeout-x.life.Elapsed(x.handler.state.Clock())
+		l.cut = time.AfterFunc(remaining, func() { x.timeOut(conn) })
 	}
 }
 
@@ -72,13 +72,13 @@ func (x *call) Close() error {
 	return nil
 }
 
-// endPart clears one of the flags later.sending and later.writing; the parameter part
+// endPart clears one of the flags later.sending and later.writing; the parameter flag
 // points to that flag. If both flags are then false and the handler has returned, the
 // call ends.
-func (x *call) endPart(part *bool) {
+func (x *call) endPart(flag *bool) {
 	l := &x.later
 	l.mu.Lock()
-	*part = false
+	*flag = false
 	last, o := !l.sending && !l.writing && l.outcome != gate.Undecided, l.outcome
 	l.mu.Unlock()
 	if last {
@@ -91,10 +91,10 @@ func (x *call) endPart(part *bool) {
 func (x *call) endLater(o gate.Outcome) {
 	x.later.mu.Lock()
 	defer x.later.mu.Unlock()
-	if x.later.ended {
+	if x.later.slotReleased {
 		return
 	}
-	x.later.ended = true
+	x.later.slotReleased = true
 	if x.later.cut != nil {
 		x.later.cut.Stop()
 	}
@@ -106,7 +106,7 @@ func (x *call) endLater(o gate.Outcome) {
 func (x *call) timeOut(c net.Conn) {
 	x.later.mu.Lock()
 	defer x.later.mu.Unlock()
-	if x.later.ended {
+	if x.later.slotReleased {
 		return // the call has ended, and c may serve another request
 	}
 	x.later.outcome = gate.RequestTimeout

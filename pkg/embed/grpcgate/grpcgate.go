@@ -49,8 +49,8 @@ func Unary(g *embed.Gate) grpc.UnaryServerInterceptor {
 		}()
 		response, err = next(slot.Context(), request)
 		returned = true
-		if late := slot.End(httpOK); late != nil {
-			return nil, statusOf(late, func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) })
+		if endErr := slot.End(httpOK); endErr != nil {
+			return nil, statusOf(endErr, func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) })
 		}
 		return response, err
 	}
@@ -74,8 +74,8 @@ func Stream(g *embed.Gate) grpc.StreamServerInterceptor {
 		}
 		err = next(server, s)
 		returned = true
-		if late := slot.End(httpOK); late != nil {
-			return statusOf(late, s.SetTrailer)
+		if endErr := slot.End(httpOK); endErr != nil {
+			return statusOf(endErr, s.SetTrailer)
 		}
 		return err
 	}

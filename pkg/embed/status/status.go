@@ -38,7 +38,7 @@ func New(g *embed.Gate) *Page {
 			return statuspage.Drain{Active: drain.Active(), Requests: drain.Requests(), Tunnels: drain.Tunnels()}
 		},
 	})
-	state.Watch(&core.Watcher{Begun: history.Touch, Ended: func(x *gate.Record) {
+	state.Watch(&core.Watcher{RequestBegan: history.Touch, RequestEnded: func(x *gate.Record) {
 		history.Touch()
 		failures.Add(x)
 	}})
@@ -55,21 +55,21 @@ func facts(s *core.State) statuspage.Facts {
 		}
 		settings.Settings = append(settings.Settings, row)
 	}
-	over := &c.Overload
-	if auto := over.AutoLimit; auto != nil {
+	overload := &c.Overload
+	if auto := overload.AutoLimit; auto != nil {
 		add("Concurrency", fmt.Sprintf("auto:%d-%d", auto.Min, auto.Max), false, "")
 	} else {
 		add("ConcurrencyLimit", strconv.Itoa(c.ConcurrencyLimit), c.ConcurrencyLimit == 0, "unlimited")
 	}
-	if over.QueuePerSlot > 0 {
-		add("QueueCapacity", "", true, fmt.Sprintf("%d x the limit", over.QueuePerSlot))
+	if overload.QueuePerSlot > 0 {
+		add("QueueCapacity", "", true, fmt.Sprintf("%d x the limit", overload.QueuePerSlot))
 	} else {
 		add("QueueCapacity", strconv.Itoa(c.QueueCapacity), c.QueueCapacity == 0, "no request waits")
 	}
-	for name, by := range []exchange.Selector{over.FairBy, over.PriorityBy, over.DeadlineBy} {
+	for name, by := range []exchange.Selector{overload.FairBy, overload.PriorityBy, overload.DeadlineBy} {
 		add([]string{"QueueFairBy", "QueuePriorityBy", "QueueDeadlineBy"}[name], by.String(), !by.Set(), "off")
 	}
-	add("QueueRetryAfter", "measured", !over.MeasuredRetry, "1")
+	add("QueueRetryAfter", "measured", !overload.MeasuredRetry, "1")
 	for _, d := range []struct {
 		name  string
 		value time.Duration

@@ -28,26 +28,26 @@ const heapBallast = 64 << 20
 // gate.
 func Run(b *testing.B, bare, gated func(n int)) {
 	b.Helper()
-	held := make([]byte, heapBallast)
-	defer runtime.KeepAlive(held)
+	ballast := make([]byte, heapBallast)
+	defer runtime.KeepAlive(ballast)
 	runtime.GC()
-	var alone, with, added []float64
-	for done := 0; done < b.N || len(added) < 3; done += batch {
+	var bareCosts, gatedCosts, addedCosts []float64
+	for done := 0; done < b.N || len(addedCosts) < 3; done += batch {
 		first, second := bare, gated
-		if len(added)%2 == 1 {
+		if len(addedCosts)%2 == 1 {
 			first, second = gated, bare
 		}
 		x, y := cost(first), cost(second)
-		if len(added)%2 == 1 {
+		if len(addedCosts)%2 == 1 {
 			x, y = y, x
 		}
-		alone, with, added = append(alone, x), append(with, y), append(added, y-x)
+		bareCosts, gatedCosts, addedCosts = append(bareCosts, x), append(gatedCosts, y), append(addedCosts, y-x)
 	}
 	b.ReportMetric(0, "ns/op") // hide the default metric, which adds up both servers
-	b.ReportMetric(median(alone), "bare-ns/request")
-	b.ReportMetric(median(with), "gate-ns/request")
-	b.ReportMetric(median(added), "added-ns/request")
-	b.ReportMetric(with[0]-alone[0], "least-added-ns/request")
+	b.ReportMetric(median(bareCosts), "bare-ns/request")
+	b.ReportMetric(median(gatedCosts), "gate-ns/request")
+	b.ReportMetric(median(addedCosts), "added-ns/request")
+	b.ReportMetric(gatedCosts[0]-bareCosts[0], "least-added-ns/request")
 	b.ReportMetric(allocations(gated)-allocations(bare), "added-allocs/request")
 }
 

@@ -20,9 +20,9 @@ func NewConns(request string) *Conns {
 
 // Serve sends n requests on one connection. It returns when they have been served.
 func (l *Conns) Serve(n int) {
-	c := &conn{request: l.request, left: n, ended: make(chan struct{})}
+	c := &conn{request: l.request, remaining: n, done: make(chan struct{})}
 	l.next <- c
-	<-c.ended
+	<-c.done
 }
 
 // Accept implements net.Listener.
@@ -48,29 +48,29 @@ var address = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
 
 // conn must not be read concurrently.
 type conn struct {
-	request []byte
-	left    int // number of requests not sent yet
-	rest    []byte
-	ended   chan struct{}
+	request   []byte
+	remaining int // number of requests not sent yet
+	unread    []byte
+	done      chan struct{}
 }
 
 // Read implements net.Conn.
 func (c *conn) Read(p []byte) (int, error) {
-	if len(c.rest) == 0 {
-		if c.left == 0 {
+	if len(c.unread) == 0 {
+		if c.remaining == 0 {
 			return 0, io.EOF
 		}
-		c.rest = c.request
-		c.left--
+		c.unread = c.request
+		c.remaining--
 	}
-	n := copy(p, c.rest)
-	c.rest = c.rest[n:]
+	n := copy(p, c.unread)
+	c.unread = c.unread[n:]
 	return n, nil
 }
 
 // Close implements net.Conn. A second call panics.
 func (c *conn) Close() error {
-	close(c.ended)
+	close(c.done)
 	return nil
 }
 

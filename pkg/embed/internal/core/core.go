@@ -24,11 +24,11 @@ func (g *Gate) State() *State { return g.state }
 
 // Config is the argument of New.
 type Config struct {
-	Exchange  exchange.Config
-	Names     metrics.Names
-	Identity  metrics.Identity
-	Uncounted []string           // paths
-	Ended     func(*gate.Record) // called at the end of each counted request; the Record is valid only during the call; may be nil
+	Exchange     exchange.Config
+	Names        metrics.Names
+	Identity     metrics.Identity
+	Uncounted    []string           // paths
+	RequestEnded func(*gate.Record) // called at the end of each counted request; the Record is valid only during the call; may be nil
 }
 
 // State is the state of a gate. All methods may be called concurrently.
@@ -39,7 +39,7 @@ type State struct {
 	Requests *metrics.Requests
 	Page     *metrics.Collector
 
-	// NeedsHead means that Config.Ended or an overload feature reads Record.Peer and
+	// NeedsHead means that Config.RequestEnded or an overload feature reads Record.Peer and
 	// Record.Fields. The caller must then set both.
 	NeedsHead  bool
 	DrainStage func(stage string) // called when the drain begins and ends; may be nil; set before the first request
@@ -51,18 +51,18 @@ type State struct {
 	// arrived is the time of the latest arrival of a request since the drain began, on
 	// the gate's clock. If no request has arrived since, it is the time at which the
 	// drain began. 0 = the drain has not begun.
-	arrived atomic.Int64
-	ended   chan struct{} // capacity 1; wakes the drain after a request has ended
+	arrived     atomic.Int64
+	requestDone chan struct{} // capacity 1; wakes the drain after a request has ended
 }
 
 // New creates the state. c must be valid. ready returns the readiness of the state; if
 // ready is nil, the gate is always ready.
 func New(c Config, ready func(*State) gate.Readiness) (*State, error) {
-	s := &State{Config: c, born: time.Now(), ended: make(chan struct{}, 1)}
+	s := &State{Config: c, born: time.Now(), requestDone: make(chan struct{}, 1)}
 	s.clock = s.Clock
 	s.Gate = &exchange.Gate{Config: c.Exchange}
 	s.Gate.Observer = (*observer)(s)
-	s.NeedsHead = c.Ended != nil || c.Exchange.Overload != exchange.OverloadConfig{}
+	s.NeedsHead = c.RequestEnded != nil || c.Exchange.Overload != exchange.OverloadConfig{}
 	if ready != nil {
 		s.Gate.Readiness = ready(s)
 	}
@@ -96,8 +96,8 @@ func (s *State) Now() time.Duration { return max(time.Since(s.born), 1) }
 // Clock returns Now in ns, for exchanges.
 func (s *State) Clock() int64 { return int64(s.Now()) }
 
-// At converts a time on the gate's clock to wall-clock time.
-func (s *State) At(now time.Duration) time.Time { return s.born.Add(now) }
+// WallTime converts a time on the gate's clock to wall-clock time.
+func (s *State) WallTime(now time.Duration) time.Time { return s.born.Add(now) }
 
 // uncounted is the Context of an exchange that is not counted.
 type uncounted struct{}
@@ -117,8 +117,8 @@ func (s *State) Count(life *exchange.Blocking, path []byte) bool {
 
 // Watcher has functions that are called concurrently for each counted request.
 type Watcher struct {
-	Begun func()
-	Ended func(*gate.Record) // the Record is valid only during the call
+	RequestBegan func()
+	RequestEnded func(*gate.Record) // the Record is valid only during the call
 }
 
 // Watch sets the watcher; w replaces the previous one.

@@ -42,16 +42,16 @@ func (s *State) await(ctx context.Context, wait time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ended, over := s.ended, (<-chan time.Time)(nil)
+	requestDone, timeout := s.requestDone, (<-chan time.Time)(nil)
 	if wait > 0 {
-		ended = nil // a nil channel blocks: a request that ends does not shorten the wait
+		requestDone = nil // a nil channel blocks: a request that ends does not shorten the wait
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
-		over = timer.C
+		timeout = timer.C
 	}
 	select {
-	case <-over:
-	case <-ended:
+	case <-timeout:
+	case <-requestDone:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -64,7 +64,7 @@ func (s *State) NotifyDrain() {
 		return
 	}
 	select {
-	case s.ended <- struct{}{}:
+	case s.requestDone <- struct{}{}:
 	default:
 	}
 }

@@ -11,10 +11,10 @@ func (o *observer) Begin(x *gate.Record) {
 	if o.Gate.Drain.Active() {
 		o.arrived.Store(int64(x.Arrived))
 	}
-	if _, left := x.Context.(uncounted); !left {
+	if _, isUncounted := x.Context.(uncounted); !isUncounted {
 		o.Counting.Begin(x.Arrived, x.Proxied)
 		if w := o.watcher.Load(); w != nil {
-			w.Begun()
+			w.RequestBegan()
 		}
 	}
 }
@@ -22,14 +22,14 @@ func (o *observer) Begin(x *gate.Record) {
 // End implements gate.Observer.
 func (o *observer) End(x *gate.Record) {
 	(*State)(o).NotifyDrain()
-	if _, left := x.Context.(uncounted); !left {
+	if _, isUncounted := x.Context.(uncounted); !isUncounted {
 		o.Counting.End(x.Ended, x.Proxied)
 		o.Requests.Observe(x, gate.TraceID{})
 		if w := o.watcher.Load(); w != nil {
-			w.Ended(x)
+			w.RequestEnded(x)
 		}
-		if o.Ended != nil {
-			o.Ended(x)
+		if o.RequestEnded != nil {
+			o.RequestEnded(x)
 		}
 	}
 }
