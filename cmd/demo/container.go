@@ -70,13 +70,13 @@ func (c *container) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // waitTunnels waits until all WebSockets have ended. If ctx ends first, it returns
 // ctx's error.
 func (c *container) waitTunnels(ctx context.Context) error {
-	ended := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
 		c.tunnels.Wait()
-		close(ended)
+		close(done)
 	}()
 	select {
-	case <-ended:
+	case <-done:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

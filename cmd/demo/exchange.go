@@ -69,13 +69,13 @@ func (c *container) echo(w http.ResponseWriter, r *http.Request) error {
 
 // writeFields writes one line for each field value, sorted by the names of the fields. It
 // omits the field whose name is the argument except.
-func writeFields(to *strings.Builder, fields http.Header, except string) {
+func writeFields(dst *strings.Builder, fields http.Header, except string) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if name == except {
 			continue
 		}
 		for _, value := range fields[name] {
-			fmt.Fprintf(to, "%s: %s\n", name, value)
+			fmt.Fprintf(dst, "%s: %s\n", name, value)
 		}
 	}
 }
@@ -149,14 +149,14 @@ func (c *container) status(w http.ResponseWriter, value string) error {
 }
 
 // pattern is an endless source of printable lines of 64 bytes.
-type pattern struct{ at int }
+type pattern struct{ offset int }
 
 const patternLine = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n"
 
 func (s *pattern) Read(p []byte) (int, error) {
 	for n := 0; n < len(p); {
-		copied := copy(p[n:], patternLine[s.at:])
-		s.at = (s.at + copied) % len(patternLine)
+		copied := copy(p[n:], patternLine[s.offset:])
+		s.offset = (s.offset + copied) % len(patternLine)
 		n += copied
 	}
 	return len(p), nil

@@ -60,17 +60,17 @@ func awaitBackground(args []string) (code int, err error) {
 		return exitFailed, fmt.Errorf("starting a gate in the background: %w", err)
 	}
 	defer null.Close()
-	ready, theirs, err := os.Pipe()
+	ready, childEnd, err := os.Pipe()
 	if err != nil {
 		return exitFailed, fmt.Errorf("starting a gate in the background: %w", err)
 	}
 	defer ready.Close()
 	child, err := os.StartProcess(path, append([]string{os.Args[0]}, args...), &os.ProcAttr{
 		Env:   append(os.Environ(), readyDescriptor+"="+readyNumber),
-		Files: []*os.File{null, os.Stdout, os.Stderr, theirs},
+		Files: []*os.File{null, os.Stdout, os.Stderr, childEnd},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
-	_ = theirs.Close()
+	_ = childEnd.Close()
 	if err != nil {
 		return exitFailed, fmt.Errorf("starting a gate in the background: %w", err)
 	}

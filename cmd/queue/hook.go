@@ -25,8 +25,8 @@ type hookMode struct {
 	// next is closed when another call begins, so that the latest call stops its retries.
 	// It is nil before the first call.
 	next chan struct{}
-	// ended is closed when the latest call has ended. It is nil before the first call.
-	ended chan struct{}
+	// callDone is closed when the latest call has callDone. It is nil before the first call.
+	callDone chan struct{}
 }
 
 func newHookMode(idle, wake string, timeout time.Duration) *hookMode {
@@ -88,14 +88,14 @@ const (
 // and calls done, and then continues its attempts. A limit of 0 means that the goroutine
 // logs and calls done after the first failed attempt.
 func (m *hookMode) call(h *hook, limit time.Duration, log *zap.Logger, done func()) {
-	previous := m.ended
+	previous := m.callDone
 	if m.next != nil {
 		close(m.next)
 	}
-	next, ended := make(chan struct{}), make(chan struct{})
-	m.next, m.ended = next, ended
+	next, callDone := make(chan struct{}), make(chan struct{})
+	m.next, m.callDone = next, callDone
 	go func() {
-		defer close(ended)
+		defer close(callDone)
 		if previous != nil {
 			<-previous // wait until the previous call has ended its attempt
 		}
@@ -146,7 +146,7 @@ func (m *hookMode) begin(log *zap.Logger) { m.call(&m.wake, m.timeout, log, func
 // suspend implements sleepMode. A server whose IDLE_HOOK fails counts as asleep, because
 // it may have received the call.
 func (m *hookMode) suspend(p *process) <-chan struct{} {
-	p.log.Info("the application is idle: calling IDLE_HOOK", zap.Duration("idle", p.sleep.after))
+	p.log.Info("the application is idle: calling IDLE_HOOK", zap.Duration("idle", p.sleep.idleTimeout))
 	suspended := make(chan struct{})
 	m.call(&m.idle, 0, p.log, func() { close(suspended) })
 	return suspended

@@ -95,7 +95,7 @@ func TestHooksTellAServerToSleepAndToWake(t *testing.T) {
 				p := process{gate: g, application: (*application.Process)(nil), signals: signals, log: zap.New(core), notify: func(string) {}}
 				m := newHookMode("http://localhost/sleep", "http://localhost/wake", 10*time.Second)
 				m.idle.roundTrip, m.wake.roundTrip = e.roundTrip, e.roundTrip
-				p.sleep = sleeper{idle: idle, after: time.Minute, mode: m}
+				p.sleep = sleeper{idle: idle, idleTimeout: time.Minute, mode: m}
 				p.sleep.begin()
 				if c.request > 0 {
 					time.AfterFunc(c.request, func() { idle.request(); idle.end() })

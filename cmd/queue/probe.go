@@ -79,16 +79,16 @@ func (q *question) ask(address string) error {
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		return q.noAnswer(address, err)
+		return q.noResponse(address, err)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
 	if err != nil {
-		return q.noAnswer(address, err)
+		return q.noResponse(address, err)
 	}
 	return q.judge(response, strings.TrimSpace(string(body)))
 }
 
-func (q *question) noAnswer(address string, err error) error {
+func (q *question) noResponse(address string, err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		return fmt.Errorf("no response from %s within %v", address, q.timeout)

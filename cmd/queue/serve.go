@@ -82,7 +82,7 @@ func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Write
 	case cfg.Application != nil:
 		code = p.code()
 		if !p.isEndNoted && p.sleep.hasProcess() {
-			log.Info("the application has ended: "+p.application.How(), zap.Int("exitCode", code), p.waited())
+			log.Info("the application has ended: "+p.application.ExitText(), zap.Int("exitCode", code), p.waited())
 		}
 	}
 	log.Info("gate stopped", zap.Int("exitCode", code))
@@ -148,7 +148,7 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 		go behind.Watch(cfg.UserPort, log.Logger)
 	}
 	if idle := gate.Idle(); idle != nil {
-		p.sleep = sleeper{idle: idle, after: cfg.IdleStop, mode: p.sleepMode(cfg)}
+		p.sleep = sleeper{idle: idle, idleTimeout: cfg.IdleStop, mode: p.sleepMode(cfg)}
 		p.sleep.begin()
 	}
 	p.notify(notifyReady)
@@ -216,8 +216,8 @@ func (p *process) listeners(cfg *config.Config) (s *sockets.Set, from *app.Prede
 	return s, from, code, err
 }
 
-func (p *process) failed(what string, code int, err error) (int, error) {
-	p.log.Error(what, zap.Error(err))
+func (p *process) failed(message string, code int, err error) (int, error) {
+	p.log.Error(message, zap.Error(err))
 	return code, err
 }
 
@@ -245,7 +245,7 @@ func (p *process) findPort(behind *application.Process, preferred int) (port int
 		return 0, err
 	}
 	port = <-found
-	if p.asked != nil { // a signal has requested the shutdown: do not use the port
+	if p.shutdownSignal != nil { // a signal has requested the shutdown: do not use the port
 		port = 0
 	}
 	return port, nil
@@ -286,10 +286,10 @@ var passedOn = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, s
 // that the gate has not started an application.
 type runningApplication interface {
 	Code() int
-	How() string
+	ExitText() string
 	IsInterrupted() bool
-	Ended() <-chan struct{}
-	Gone() <-chan struct{}
+	Exited() <-chan struct{}
+	GroupExited() <-chan struct{}
 	Signal(s os.Signal)
 	Stop(s os.Signal)
 	Kill()
@@ -319,12 +319,12 @@ type process struct {
 	notify      func(state string)
 	succeeds    bool // this gate takes over the ports of the running gate
 
-	asked      os.Signal // the signal that requested the shutdown
-	drainBegan time.Time // zero = not begun
-	isStopping bool      // the application has been asked to stop
-	isEndNoted bool      // the unexpected end or failed resume has been logged
-	still      <-chan time.Time
-	kill       <-chan time.Time
+	shutdownSignal os.Signal // the signal that requested the shutdown
+	drainBegan     time.Time // zero = not begun
+	isStopping     bool      // the application has been asked to stop
+	isEndNoted     bool      // the unexpected end or failed resume has been logged
+	stopReminder   <-chan time.Time
+	kill           <-chan time.Time
 }
 
 var errSecondSignal = errors.New("second signal")
@@ -342,7 +342,7 @@ func (p *process) end() error {
 	if cut == nil {
 		p.noteDrain()
 		p.stopApplication()
-		cut = p.wait(p.applicationGone, false)
+		cut = p.wait(p.awaitApplication, false)
 	}
 	if cut != nil {
 		timeout = hurryTimeout
@@ -364,13 +364,13 @@ func (p *process) end() error {
 	return errors.Join(cut, err)
 }
 
-func (p *process) applicationGone(ctx context.Context) error {
-	gone := p.application.Gone()
-	if gone == nil {
+func (p *process) awaitApplication(ctx context.Context) error {
+	exited := p.application.GroupExited()
+	if exited == nil {
 		return nil
 	}
 	select {
-	case <-gone:
+	case <-exited:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -384,7 +384,7 @@ func (p *process) noteEnd() {
 	case p.application.IsInterrupted():
 		p.log.Info("the application has ended, interrupted at the terminal")
 	default:
-		p.log.Error("the application has ended by itself: "+p.application.How(), zap.Int("exitCode", p.application.Code()))
+		p.log.Error("the application has ended by itself: "+p.application.ExitText(), zap.Int("exitCode", p.application.Code()))
 	}
 	p.isEndNoted = true
 }
@@ -412,18 +412,18 @@ const longestSilence = 5 * time.Second
 // stopApplication forwards the signal that requested the shutdown, and starts the stop
 // timeout.
 func (p *process) stopApplication() {
-	if p.isStopping || p.application.Gone() == nil {
+	if p.isStopping || p.application.GroupExited() == nil {
 		return
 	}
 	p.isStopping = true
 	if !p.release() {
 		return
 	}
-	s := p.asked
+	s := p.shutdownSignal
 	if s == nil {
 		s = syscall.SIGTERM
 	}
-	if !p.isGone() {
+	if !p.hasApplicationExited() {
 		p.log.Info("sending "+signalName(s)+" to the application", append(p.open(), zap.Duration("stopTimeout", p.stopTimeout))...)
 	}
 	p.application.Stop(s)
@@ -444,12 +444,12 @@ func (p *process) limitStop() {
 		silence = min(silence, p.stopTimeout/2)
 		p.kill = time.After(p.stopTimeout)
 	}
-	p.still = time.After(silence)
+	p.stopReminder = time.After(silence)
 }
 
-func (p *process) isGone() bool {
+func (p *process) hasApplicationExited() bool {
 	select {
-	case <-p.application.Gone():
+	case <-p.application.GroupExited():
 		return true
 	default:
 		return false
@@ -481,22 +481,22 @@ func (p *process) waited() zap.Field {
 func (p *process) wait(f func(context.Context) error, watches bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- f(ctx) }()
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
 	draining, served := p.gate.Draining(), p.gate.Served()
-	var late <-chan time.Time
+	var leaveTimer <-chan time.Time
 	leave := func() {
 		watches = false
 		p.gate.Leave()
-		late = time.After(leaveTimeout)
+		leaveTimer = time.After(leaveTimeout)
 	}
 	for {
-		var gone <-chan struct{}
+		var exited <-chan struct{}
 		if watches && p.sleep.hasProcess() {
-			gone = p.application.Ended()
+			exited = p.application.Exited()
 		}
 		select {
-		case err := <-ended:
+		case err := <-done:
 			return err
 		case <-draining:
 			draining = nil
@@ -505,7 +505,7 @@ func (p *process) wait(f func(context.Context) error, watches bool) error {
 			served = nil
 			p.noteDrain()
 			p.stopApplication()
-		case <-gone:
+		case <-exited:
 			p.noteEnd()
 			leave()
 		case <-p.sleep.check:
@@ -520,20 +520,20 @@ func (p *process) wait(f func(context.Context) error, watches bool) error {
 			if p.noteAwake(err) != nil {
 				leave()
 			}
-		case <-p.still:
-			p.still = nil
-			if !p.isGone() {
+		case <-p.stopReminder:
+			p.stopReminder = nil
+			if !p.hasApplicationExited() {
 				p.log.Info("the application is still running", p.open()...)
 			}
 		case <-p.kill:
 			p.kill = nil
-			if !p.isGone() {
+			if !p.hasApplicationExited() {
 				p.log.Warn("the application is still running after the stop timeout (STOP_TIMEOUT): sending SIGKILL", p.open()...)
 				p.application.Kill()
 			}
-		case <-late:
+		case <-leaveTimer:
 			cancel()
-			<-ended
+			<-done
 			return nil
 		case s := <-p.signals:
 			if err := p.act(s); err != nil {
@@ -551,11 +551,11 @@ func (p *process) act(s os.Signal) error {
 		p.application.Signal(s)
 	case s != syscall.SIGTERM && s != syscall.SIGINT && s != syscall.SIGQUIT:
 		p.application.Signal(s)
-	case p.asked != nil:
+	case p.shutdownSignal != nil:
 		p.stopApplication()
 		return errSecondSignal
 	default:
-		p.asked = s
+		p.shutdownSignal = s
 		return p.beginDrain()
 	}
 	return nil
@@ -567,16 +567,16 @@ const repeatWindow = 10 * time.Millisecond
 
 // beginDrain begins the drain after repeatWindow.
 func (p *process) beginDrain() error {
-	for over := time.After(repeatWindow); ; {
+	for window := time.After(repeatWindow); ; {
 		select {
-		case again := <-p.signals:
-			if again == p.asked {
+		case sig := <-p.signals:
+			if sig == p.shutdownSignal {
 				continue
 			}
-			if err := p.act(again); err != nil {
+			if err := p.act(sig); err != nil {
 				return err
 			}
-		case <-over:
+		case <-window:
 			p.gate.Drain()
 			return nil
 		}

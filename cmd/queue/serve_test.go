@@ -150,12 +150,12 @@ type fakeApplication struct {
 	code   int
 }
 
-func (a *fakeApplication) Code() int              { return a.code }
-func (a *fakeApplication) How() string            { return "exit code 0" }
-func (a *fakeApplication) IsInterrupted() bool    { return false }
-func (a *fakeApplication) Ended() <-chan struct{} { return a.gone }
-func (a *fakeApplication) Gone() <-chan struct{}  { return a.gone }
-func (a *fakeApplication) Signal(os.Signal)       {}
+func (a *fakeApplication) Code() int                    { return a.code }
+func (a *fakeApplication) ExitText() string             { return "exit code 0" }
+func (a *fakeApplication) IsInterrupted() bool          { return false }
+func (a *fakeApplication) Exited() <-chan struct{}      { return a.gone }
+func (a *fakeApplication) GroupExited() <-chan struct{} { return a.gone }
+func (a *fakeApplication) Signal(os.Signal)             {}
 
 func (a *fakeApplication) Stop(os.Signal) {
 	select {

@@ -42,13 +42,13 @@ type sleepMode interface {
 	suspend(p *process) <-chan struct{}
 	// suspended is called when the application has been suspended. It returns a text for
 	// the log, for example "frozen".
-	suspended(p *process) (how string)
+	suspended(p *process) (text string)
 	// resume begins to resume the application. The channel receives nil when the
 	// application has been resumed, or an error.
 	resume(p *process) <-chan error
 	// resumed is called when the application has been resumed. It returns the message and
 	// the fields of a log line.
-	resumed(p *process) (what string, fields []zap.Field)
+	resumed(p *process) (message string, fields []zap.Field)
 	// stops reports whether a suspended application has no process.
 	stops() bool
 }
@@ -56,14 +56,14 @@ type sleepMode interface {
 // sleeper suspends the idle application and resumes it. The zero value does nothing.
 type sleeper struct {
 	idle interface { // an *app.Idle
-		Suspend(idle time.Duration) (left time.Duration, ok bool)
+		Suspend(idle time.Duration) (remaining time.Duration, ok bool)
 		Wanted() <-chan struct{}
 		Open() int
 		Slept() time.Duration
 		Resume()
 	}
-	after time.Duration
-	mode  sleepMode
+	idleTimeout time.Duration
+	mode        sleepMode
 
 	state     sleepState
 	check     <-chan time.Time // when to check whether the application is idle; nil = never
@@ -73,7 +73,7 @@ type sleeper struct {
 	exitCode  int // exit code after a failed resume
 }
 
-func (s *sleeper) begin() { s.check = time.After(s.after) }
+func (s *sleeper) begin() { s.check = time.After(s.idleTimeout) }
 
 func (s *sleeper) to(next sleepState) {
 	if sleepTransitions[s.state] != next {
@@ -97,15 +97,15 @@ func (p *process) fallAsleep() {
 	s := &p.sleep
 	s.check = nil
 	select {
-	case <-p.application.Ended(): // the application has ended by itself
+	case <-p.application.Exited(): // the application has ended by itself
 		return
 	case <-p.gate.Draining():
 		return
 	default:
 	}
-	left, ok := s.idle.Suspend(s.after)
+	remaining, ok := s.idle.Suspend(s.idleTimeout)
 	if !ok {
-		s.check = time.After(left)
+		s.check = time.After(remaining)
 		return
 	}
 	s.to(stateSuspending)
@@ -116,9 +116,9 @@ func (p *process) fallAsleep() {
 func (p *process) noteAsleep() {
 	s := &p.sleep
 	s.suspended = nil
-	how := s.mode.suspended(p)
+	text := s.mode.suspended(p)
 	s.to(stateAsleep)
-	p.log.Info("the application is asleep until a request needs it: "+how, zap.Duration("took", s.idle.Slept()))
+	p.log.Info("the application is asleep until a request needs it: "+text, zap.Duration("took", s.idle.Slept()))
 	if p.isStopping {
 		s.idle.Resume() // release waiting requests, which then fail
 	}
@@ -154,8 +154,8 @@ func (p *process) noteAwake(err error) error {
 	s.to(stateAwake)
 	s.idle.Resume()
 	s.begin()
-	what, fields := s.mode.resumed(p)
-	p.log.Info(what, append(fields, zap.Duration("slept", s.slept), zap.Int("waiting", s.idle.Open()))...)
+	message, fields := s.mode.resumed(p)
+	p.log.Info(message, append(fields, zap.Duration("slept", s.slept), zap.Int("waiting", s.idle.Open()))...)
 	return nil
 }
 
@@ -196,16 +196,16 @@ type stopMode struct {
 func (m *stopMode) stops() bool { return true }
 
 func (m *stopMode) suspend(p *process) <-chan struct{} {
-	p.log.Info("the application is idle: sending SIGTERM", zap.Duration("idle", p.sleep.after), zap.Duration("stopTimeout", p.stopTimeout))
+	p.log.Info("the application is idle: sending SIGTERM", zap.Duration("idle", p.sleep.idleTimeout), zap.Duration("stopTimeout", p.stopTimeout))
 	p.application.Stop(syscall.SIGTERM)
 	p.limitStop()
-	return p.application.Gone()
+	return p.application.GroupExited()
 }
 
 func (m *stopMode) suspended(p *process) string {
-	p.still, p.kill = nil, nil
+	p.stopReminder, p.kill = nil, nil
 	p.application.KillRest()
-	return p.application.How()
+	return p.application.ExitText()
 }
 
 func (m *stopMode) resume(p *process) <-chan error {

@@ -157,7 +157,7 @@ func TestAnIdleApplicationSleepsUntilARequestNeedsIt(t *testing.T) {
 					return a
 				}
 				p := process{gate: w.gate, application: next(), stopTimeout: 10 * time.Second, signals: w.signals, log: zap.New(core), notify: func(string) {}}
-				p.sleep = sleeper{idle: w.idle, after: time.Minute, mode: &stopMode{restart: func() (runningApplication, int, error) {
+				p.sleep = sleeper{idle: w.idle, idleTimeout: time.Minute, mode: &stopMode{restart: func() (runningApplication, int, error) {
 					if c.startErr != nil {
 						return nil, 0, c.startErr
 					}
@@ -228,7 +228,7 @@ func TestAFrozenApplicationIsThawedByARequestOrADrain(t *testing.T) {
 				core, log := observer.New(zapcore.InfoLevel)
 				signals := make(chan os.Signal, 4)
 				p := process{gate: g, application: a, signals: signals, log: zap.New(core), notify: func(string) {}}
-				p.sleep = sleeper{idle: idle, after: time.Minute, mode: &freezeMode{freezer: f}}
+				p.sleep = sleeper{idle: idle, idleTimeout: time.Minute, mode: &freezeMode{freezer: f}}
 				p.sleep.begin()
 				if c.request > 0 {
 					time.AfterFunc(c.request, func() { idle.request(); idle.end() })
@@ -264,7 +264,7 @@ func TestACrashOfAnAwakeApplicationEndsTheGate(t *testing.T) {
 		core, log := observer.New(zapcore.ErrorLevel)
 		p := process{gate: g, application: a, log: zap.New(core), notify: func(string) {}}
 		idle := &fakeIdle{wanted: make(chan struct{}, 1)}
-		p.sleep = sleeper{idle: idle, after: time.Minute, mode: &stopMode{restart: func() (runningApplication, int, error) { return nil, 0, errors.New("not asked for") }}}
+		p.sleep = sleeper{idle: idle, idleTimeout: time.Minute, mode: &stopMode{restart: func() (runningApplication, int, error) { return nil, 0, errors.New("not asked for") }}}
 		p.sleep.begin()
 		time.AfterFunc(30*time.Second, func() { close(a.gone) })
 		if err := p.end(); err != nil || idle.suspended > 0 || log.Len() != 1 {

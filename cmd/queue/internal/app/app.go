@@ -35,33 +35,33 @@ type App struct {
 	beforeTakeOver func() error // may be nil
 	handover       handover
 
-	live        *liveSettings
-	status      *status // nil = no page
-	readiness   *readiness
-	exporters   *exporters
-	engine      *engine // nil = no ENGINE_METRICS
-	observer    *observer
-	gate        *exchange.Gate
-	idle        *Idle // nil = the application is never suspended
-	http2       *http2.Protocol
-	server      *server.Server
-	tls         *tlsPort
-	pusher      *push.Pusher // nil = metrics are not pushed
-	ports       []*sidePort
-	drainSocket *drainSocket  // nil unless it listens
-	left        chan struct{} // closed by Leave
+	live           *liveSettings
+	status         *status // nil = no page
+	readiness      *readiness
+	exporters      *exporters
+	engine         *engine // nil = no ENGINE_METRICS
+	observer       *observer
+	gate           *exchange.Gate
+	idle           *Idle // nil = the application is never suspended
+	http2          *http2.Protocol
+	server         *server.Server
+	tls            *tlsPort
+	pusher         *push.Pusher // nil = metrics are not pushed
+	ports          []*sidePort
+	drainSocket    *drainSocket  // nil unless it listens
+	leaveRequested chan struct{} // closed by Leave
 }
 
 // ErrSystem marks errors of New that the configuration has not caused.
 var ErrSystem = errors.New("refused by the system")
 
 // New builds the parts of a gate. Call Listen afterwards to start the gate. The set s may
-// contain inherited sockets. If a running gate has sent them, the parameter from is that
+// contain inherited sockets. If a running gate has sent them, the parameter predecessor is that
 // gate, otherwise nil.
-func New(cfg *config.Config, build metrics.Build, own *Log, s *sockets.Set, from *Predecessor) (*App, error) {
+func New(cfg *config.Config, build metrics.Build, ownLog *Log, s *sockets.Set, predecessor *Predecessor) (*App, error) {
 	followMemoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
-	log := own.Logger
-	a := &App{build: build, log: log, often: limited(log), lines: own.lines, left: make(chan struct{}), sockets: s, predecessor: from}
+	log := ownLog.Logger
+	a := &App{build: build, log: log, often: limited(log), lines: ownLog.lines, leaveRequested: make(chan struct{}), sockets: s, predecessor: predecessor}
 	a.handover.init(a)
 	a.live = newLiveSettings(cfg, log)
 	cfg = a.live.start()
@@ -79,12 +79,12 @@ func New(cfg *config.Config, build metrics.Build, own *Log, s *sockets.Set, from
 	counts := newCounts()
 	a.status = newStatus(cfg, specs, a.gate.Admission, counts)
 	a.readiness = newReadiness(cfg, specs, a.status, log)
-	a.readiness.isBrief = own.terminal != nil
+	a.readiness.isBrief = ownLog.terminal != nil
 	ends := newEndLog(a.often)
-	if t := own.terminal; t != nil && t.hasRequests {
+	if t := ownLog.terminal; t != nil && t.hasRequests {
 		ends.terminal, ends.all = t, log
 	}
-	if a.exporters, err = newExporters(cfg, own.terminal, a.resource(), a.often); err != nil {
+	if a.exporters, err = newExporters(cfg, ownLog.terminal, a.resource(), a.often); err != nil {
 		return nil, err
 	}
 	a.observer = newObserver(cfg, counts, a.status, a.exporters, ends)
@@ -104,7 +104,7 @@ func New(cfg *config.Config, build metrics.Build, own *Log, s *sockets.Set, from
 	if a.tls, err = newTLSPort(cfg, a, log); err != nil {
 		return nil, err
 	}
-	a.tls.isOptional = own.terminal != nil && !cfg.Given("CERT_DIR")
+	a.tls.isOptional = ownLog.terminal != nil && !cfg.IsSet("CERT_DIR")
 	return a, a.buildPorts()
 }
 
@@ -177,7 +177,7 @@ func (a *App) isOn(setting string) bool {
 
 // serve serves a listener on the event loops. port is nil for plaintext.
 func (a *App) serve(name string, ln *net.TCPListener, port *server.TLS) error {
-	if a.sockets.IsHeld(name) {
+	if a.sockets.IsStored(name) {
 		return a.server.ServeShared(ln, port)
 	}
 	return a.server.ServeTLS(ln, port)
@@ -218,7 +218,7 @@ func (a *App) Open() (requests, tunnels int64) {
 func (a *App) Leave() {
 	a.gate.Drain.Start()
 	a.gate.Connects.End()
-	close(a.left)
+	close(a.leaveRequested)
 }
 
 // Reload reloads the certificates.
@@ -241,7 +241,7 @@ func (a *App) Run(ctx context.Context) error {
 			a.log.Info("the quiet period is over; waiting for open requests and tunnels",
 				zap.Duration("waited", rounded(time.Since(began))), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels))
 		}
-	case <-a.left:
+	case <-a.leaveRequested:
 	case <-ctx.Done():
 		return ctx.Err()
 	}

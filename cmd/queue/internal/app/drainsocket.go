@@ -71,7 +71,7 @@ func (a *App) openDrainSocket() (*drainSocket, error) {
 	}
 	ln, err := net.Listen("unix", path)
 	if err != nil {
-		if !cfg.Given("DRAIN_SOCKET") {
+		if !cfg.IsSet("DRAIN_SOCKET") {
 			log.Warn("`queue drain` will not work: the drain socket cannot be opened", zap.String("DRAIN_SOCKET", path), zap.Error(err))
 			return &drainSocket{}, nil
 		}
@@ -138,30 +138,30 @@ func (s *drainSocket) serve(conn net.Conn, d *exchange.Drain) {
 	defer conn.Close()
 	// Require a line, so that a connection attempt alone does not start a drain.
 	_ = conn.SetReadDeadline(time.Now().Add(drainLineTimeout))
-	word, err := bufio.NewReader(io.LimitReader(conn, 16)).ReadString('\n')
-	if c, ok := conn.(*net.UnixConn); ok && err == nil && word == upgradeAsked {
+	line, err := bufio.NewReader(io.LimitReader(conn, 16)).ReadString('\n')
+	if c, ok := conn.(*net.UnixConn); ok && err == nil && line == upgradeAsked {
 		s.upgrade(c)
 		return
 	}
-	if err != nil || word != drainAsked {
+	if err != nil || line != drainAsked {
 		return
 	}
 	if pid, reason := checkUser(conn); reason != "" {
 		s.log.Warn("a drain is refused: "+reason, zap.Int("pid", pid))
-		tell(conn, drainRefused+reason+"\n")
+		writeLine(conn, drainRefused+reason+"\n")
 		return
 	}
 	d.Start()
 	ticker := time.NewTicker(drainInterval)
 	defer ticker.Stop()
-	for tell(conn, drainGoing) {
+	for writeLine(conn, drainGoing) {
 		select {
 		case <-d.Served():
-			tell(conn, drainDone)
+			writeLine(conn, drainDone)
 			return
 		case <-d.Ended():
 			if d.Requests() == 0 {
-				tell(conn, drainDone)
+				writeLine(conn, drainDone)
 			}
 			return
 		case <-ticker.C:
@@ -194,7 +194,7 @@ func checkUser(conn net.Conn) (pid int, reason string) {
 	return int(peer.Pid), ""
 }
 
-func tell(conn net.Conn, line string) bool {
+func writeLine(conn net.Conn, line string) bool {
 	_ = conn.SetWriteDeadline(time.Now().Add(drainLineTimeout))
 	_, err := io.WriteString(conn, line)
 	return err == nil

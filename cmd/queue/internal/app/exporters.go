@@ -34,12 +34,12 @@ type exporters struct {
 	// write their lines and the log may be switched on again.
 	written  atomic.Pointer[requestlog.Log]
 	terminal *terminal   // nil = the gate's own log is not on a terminal
-	own      *zap.Logger // the gate's own log
+	ownLog   *zap.Logger // the gate's own log
 }
 
 // newExporters creates the configured exporters.
 func newExporters(cfg *config.Config, term *terminal, r otlp.Resource, log *zap.Logger) (_ *exporters, err error) {
-	e := &exporters{terminal: term, own: log}
+	e := &exporters{terminal: term, ownLog: log}
 	t := cfg.Tracing
 	t.Protocol, _ = cfg.Exporters()
 	t.SamplingRate, t.IgnoresParent = cfg.Sampling()
@@ -81,7 +81,7 @@ func (e *exporters) requestLog(cfg *config.Config) (next func(), err error) {
 				PodName: cfg.Identity.Pod, PodIP: cfg.PodIP,
 			},
 			Writer: os.Stdout,
-			Failed: func(err error) { e.own.Warn("request lines were not written", zap.Error(err)) },
+			Failed: func(err error) { e.ownLog.Warn("request lines were not written", zap.Error(err)) },
 		})
 	} else {
 		err = requestlog.Check(cfg.RequestLogTemplate)

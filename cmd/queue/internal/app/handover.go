@@ -79,12 +79,12 @@ func (h *handover) offer(conn *net.UnixConn) {
 	// Written after the sockets, so that from this line on the successor no longer needs
 	// this process.
 	a.log.Info("a successor is starting", zap.Int("pid", peer))
-	if h.awaitReady(conn) && !isGone(conn) && h.release(peer) {
-		tell(conn, upgradeReleased)
+	if h.awaitReady(conn) && !isClosed(conn) && h.release(peer) {
+		writeLine(conn, upgradeReleased)
 		return
 	}
 	if d.Active() {
-		tell(conn, upgradeDraining)
+		writeLine(conn, upgradeDraining)
 		return
 	}
 	a.log.Warn("the successor has ended before it was ready; this gate continues", zap.Int("pid", peer))
@@ -123,23 +123,23 @@ func (h *handover) awaitReady(conn net.Conn) bool {
 		_ = conn.SetReadDeadline(time.Unix(1, 0)) // ends ReadString
 	}()
 	_ = conn.SetReadDeadline(time.Time{})
-	word, err := bufio.NewReader(io.LimitReader(conn, int64(len(upgradeReady)))).ReadString('\n')
-	return err == nil && word == upgradeReady
+	line, err := bufio.NewReader(io.LimitReader(conn, int64(len(upgradeReady)))).ReadString('\n')
+	return err == nil && line == upgradeReady
 }
 
-// isGone reports whether the peer has closed conn, or conn has failed. The gate checks
+// isClosed reports whether the peer has closed conn, or conn has failed. The gate checks
 // this after it has received upgradeReady, because the peer may have ended just after
-// sending that line. If the peer is gone, the gate continues to accept.
-func isGone(conn *net.UnixConn) (gone bool) {
+// sending that line. If the peer has closed it, the gate continues to accept.
+func isClosed(conn *net.UnixConn) (closed bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return true
 	}
 	err = raw.Control(func(fd uintptr) {
 		n, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		gone = n == 0 && err == nil || err != nil && err != unix.EAGAIN && err != unix.EINTR
+		closed = n == 0 && err == nil || err != nil && err != unix.EAGAIN && err != unix.EINTR
 	})
-	return gone || err != nil
+	return closed || err != nil
 }
 
 // release stops accepting on all ports, because the successor will accept. It returns
@@ -193,7 +193,7 @@ func (h *handover) finish(ctx context.Context) error {
 		case <-check.C:
 			continue
 		case <-end.C:
-		case <-a.left:
+		case <-a.leaveRequested:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -20,11 +20,11 @@ func TestTheGateDetectsThatTheSuccessorsProcessHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if isGone(conn.(*net.UnixConn)) {
+	if isClosed(conn.(*net.UnixConn)) {
 		t.Error("the peer is there")
 	}
 	_ = unix.Close(fds[1])
-	if !isGone(conn.(*net.UnixConn)) {
+	if !isClosed(conn.(*net.UnixConn)) {
 		t.Error("the peer has ended")
 	}
 }

@@ -33,7 +33,7 @@ type Idle struct {
 // it before a.gate.Init.
 func newIdle(a *App) *Idle {
 	i := &Idle{app: a, wanted: make(chan struct{}, 1)}
-	i.standby = exchange.NewStandby(i.want)
+	i.standby = exchange.NewStandby(i.requestResume)
 	a.gate.Standby = i.standby
 	if i.byProbes = a.cfg.IdleWakeByProbes; i.byProbes {
 		a.gate.Readiness = wakingReadiness{a.gate.Readiness, i}
@@ -47,7 +47,7 @@ func newIdle(a *App) *Idle {
 // Idle returns nil if the application is never suspended.
 func (a *App) Idle() *Idle { return a.idle }
 
-func (i *Idle) want() {
+func (i *Idle) requestResume() {
 	select {
 	case i.wanted <- struct{}{}:
 	default: // a value is already pending
@@ -66,7 +66,7 @@ func (i *Idle) wake() <-chan struct{} {
 	if i.resumed == nil { // Resume was called after the check of Running above
 		return nil
 	}
-	i.want()
+	i.requestResume()
 	return i.resumed
 }
 
@@ -98,7 +98,7 @@ func (i *Idle) listening() {
 // this only if the application listens, and no request or tunnel has been open for at
 // least the given time. Otherwise ok is false, and the first result is the time after
 // which the caller can try again.
-func (i *Idle) Suspend(idle time.Duration) (left time.Duration, ok bool) {
+func (i *Idle) Suspend(idle time.Duration) (remaining time.Duration, ok bool) {
 	if !i.listens.Load() {
 		return idle, false
 	}
@@ -109,8 +109,8 @@ func (i *Idle) Suspend(idle time.Duration) (left time.Duration, ok bool) {
 	default:
 	}
 	now := int64(server.Clock())
-	if left, ok = i.standby.Suspend(now, idle); !ok {
-		return left, false
+	if remaining, ok = i.standby.Suspend(now, idle); !ok {
+		return remaining, false
 	}
 	i.resumed = make(chan struct{})
 	i.listens.Store(false)

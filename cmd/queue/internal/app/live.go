@@ -104,16 +104,16 @@ func (l *liveSettings) follow(apply func(*config.Config) error) {
 			events = l.watcher.Changed()
 		}
 		for {
-			var again <-chan time.Time
+			var timer <-chan time.Time
 			if wait := l.nextRead(); wait > 0 {
-				again = time.After(wait)
+				timer = time.After(wait)
 			}
 			select {
 			case <-l.stop:
 				return
 			case <-events:
 				l.retry = 0
-			case <-again:
+			case <-timer:
 			}
 			if l.watcher != nil {
 				_ = l.watcher.Watch(l.paths)

@@ -77,23 +77,23 @@ const (
 	// startTime is how long the start is assumed to take. Work that would slow it down is
 	// delayed by this time.
 	startTime = 2 * time.Second
-	// startTries is the maximum number of attempts to find a moment without traffic.
-	startTries = 10
+	// startAttempts is the maximum number of attempts to find a moment without traffic.
+	startAttempts = 10
 )
 
 // releaseStartMemory returns the memory used for starting to the system. It waits for a
 // moment without traffic, because the collection takes several ms of CPU.
 func releaseStartMemory(busy func() bool) {
-	var try func(left int)
-	try = func(left int) {
+	var try func(attempts int)
+	try = func(attempts int) {
 		time.AfterFunc(startTime, func() {
 			switch {
 			case !busy():
 				debug.FreeOSMemory()
-			case left > 1:
-				try(left - 1)
+			case attempts > 1:
+				try(attempts - 1)
 			}
 		})
 	}
-	try(startTries)
+	try(startAttempts)
 }

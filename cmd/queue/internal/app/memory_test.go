@@ -86,7 +86,7 @@ func TestMemoryIsReleasedWhileNoRequestIsInProgress(t *testing.T) {
 	for _, c := range []struct{ busy, asked, collections int }{
 		{busy: 0, asked: 1, collections: 1},
 		{busy: 3, asked: 4, collections: 1},
-		{busy: 1000, asked: startTries, collections: 0},
+		{busy: 1000, asked: startAttempts, collections: 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var before, after debug.GCStats

@@ -61,7 +61,7 @@ func (o *observer) Begin(x *gate.Record) {
 		return
 	}
 	o.counting.Begin(x.Arrived, x.Proxied)
-	o.status.begun()
+	o.status.requestBegan()
 	log := o.log.Load()
 	if o.tracer == nil && log == nil {
 		return
@@ -89,7 +89,7 @@ func (o *observer) End(x *gate.Record) {
 	}
 	o.counting.End(x.Ended, x.Proxied)
 	o.requests.Observe(x, trace)
-	o.status.ended(x)
+	o.status.requestEnded(x)
 	o.ends.note(x)
 }
 

@@ -90,9 +90,9 @@ func (p *Predecessor) release(log *zap.Logger) error {
 	// The running gate may have sent the line upgradeDraining before it closed the
 	// connection, and the read below still returns this line.
 	_, _ = io.WriteString(p.conn, upgradeReady)
-	switch word, err := bufio.NewReader(p.conn).ReadString('\n'); {
-	case word == upgradeReleased:
-	case word == upgradeDraining:
+	switch line, err := bufio.NewReader(p.conn).ReadString('\n'); {
+	case line == upgradeReleased:
+	case line == upgradeDraining:
 		return fmt.Errorf("upgrading through DRAIN_SOCKET=%q: the running gate is draining", p.path)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		log.Warn("the running gate does not stop accepting: both gates accept", zap.Duration("waited", releaseTimeout))

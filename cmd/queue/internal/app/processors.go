@@ -15,10 +15,10 @@ const fewAfter = 50 * time.Millisecond
 // saves CPU time: with a higher value, each timer that fires also wakes a second thread,
 // which finds no work.
 type processors struct {
-	mu    sync.Mutex
-	few   bool
-	soon  *time.Timer // reduces GOMAXPROCS when it fires; nil = no timer runs
-	fixed bool        // GOMAXPROCS is set by the user
+	mu          sync.Mutex
+	few         bool
+	reduceTimer *time.Timer // reduces GOMAXPROCS when it fires; nil = no timer runs
+	fixed       bool        // GOMAXPROCS is set by the user
 }
 
 func newProcessors() *processors {
@@ -31,12 +31,12 @@ func (p *processors) listening(yes bool) {
 	defer p.mu.Unlock()
 	switch {
 	case p.fixed:
-	case !yes && !p.few && p.soon == nil:
-		p.soon = time.AfterFunc(fewAfter, p.reduce)
+	case !yes && !p.few && p.reduceTimer == nil:
+		p.reduceTimer = time.AfterFunc(fewAfter, p.reduce)
 	case yes:
-		if p.soon != nil {
-			p.soon.Stop()
-			p.soon = nil
+		if p.reduceTimer != nil {
+			p.reduceTimer.Stop()
+			p.reduceTimer = nil
 		}
 		if p.few {
 			p.few = false
@@ -48,10 +48,10 @@ func (p *processors) listening(yes bool) {
 func (p *processors) reduce() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.soon == nil {
+	if p.reduceTimer == nil {
 		return // the container listens
 	}
-	p.soon = nil
+	p.reduceTimer = nil
 	p.few = true
 	runtime.GOMAXPROCS(1)
 }

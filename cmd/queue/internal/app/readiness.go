@@ -26,7 +26,7 @@ type readiness struct {
 	listening []func()                   // called when the container accepts connections
 	probed    []func(took time.Duration) // called after each probe
 	stop      func()                     // ends probing
-	ended     sync.WaitGroup
+	running   sync.WaitGroup
 }
 
 func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Logger) *readiness {
@@ -100,12 +100,12 @@ func (r *readiness) start() {
 	r.cpus.listening(false)
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())
-	r.ended.Go(func() { r.probes.Run(ctx) })
+	r.running.Go(func() { r.probes.Run(ctx) })
 }
 
 func (r *readiness) close() {
 	r.stop()
-	r.ended.Wait()
+	r.running.Wait()
 }
 
 // changed logs a change of state, and wakes the connect queue when a container begins

@@ -30,17 +30,17 @@ func TestASidePortAtItsLimitClosesTheLongestIdleConnection(t *testing.T) {
 	for range maxSideConns - 2 {
 		sidePipe(t, s)
 	}
-	first.serve(true) // a handler runs
+	first.setServing(true) // a handler runs
 	if c, _ := sidePipe(t, s); c == nil || firstClosed() || !secondClosed() {
 		t.Errorf("admitted %v, first closed %v, second closed %v; want the second one closed", c != nil, firstClosed(), secondClosed())
 	}
 	for c := range s.conns {
-		c.serve(true)
+		c.setServing(true)
 	}
 	if c, _ := sidePipe(t, s); c != nil {
 		t.Error("a connection beyond the limit is admitted although all others are busy")
 	}
-	first.serve(false)
+	first.setServing(false)
 	if c, _ := sidePipe(t, s); c == nil || !firstClosed() {
 		t.Error("an idle connection is not closed for a new one")
 	}
@@ -81,8 +81,8 @@ func TestSidePortConnectionsReleaseTheirDescriptors(t *testing.T) {
 		_ = c.Close()
 		_ = c.Close()
 	}
-	if budget.Free() != n || len(s.conns) != 0 || s.held != 0 {
-		t.Errorf("%d free, %d connections, %d held when all are closed", budget.Free(), len(s.conns), s.held)
+	if budget.Free() != n || len(s.conns) != 0 || s.numAcquired != 0 {
+		t.Errorf("%d free, %d connections, %d held when all are closed", budget.Free(), len(s.conns), s.numAcquired)
 	}
 	if _, ok := s.oldest(); ok {
 		t.Error("Oldest reports an idle connection although there are none")

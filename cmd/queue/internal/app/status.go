@@ -42,15 +42,15 @@ func newStatus(cfg *config.Config, specs []probe.Spec, admission *admission.Cont
 	return s
 }
 
-// begun is called after a request was counted.
-func (s *status) begun() {
+// requestBegan is called after a request was counted.
+func (s *status) requestBegan() {
 	if s != nil {
 		s.history.Touch()
 	}
 }
 
-// ended is called after the end of a request was counted.
-func (s *status) ended(x *gate.Record) {
+// requestEnded is called after the end of a request was counted.
+func (s *status) requestEnded(x *gate.Record) {
 	if s == nil {
 		return
 	}

@@ -16,14 +16,14 @@ func TestCountingARequestForTheStatusPageAllocatesNothing(t *testing.T) {
 	})
 	defer s.history.Close()
 	x := gate.Record{Status: 503, Outcome: gate.QueueFull, Method: []byte("GET"), Target: []byte("/a?b")}
-	s.begun()
-	s.ended(&x)
-	if n := testing.AllocsPerRun(1000, func() { x.Ended += time.Second; s.begun(); s.ended(&x) }); n != 0 {
+	s.requestBegan()
+	s.requestEnded(&x)
+	if n := testing.AllocsPerRun(1000, func() { x.Ended += time.Second; s.requestBegan(); s.requestEnded(&x) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	var off *status
-	off.begun()
-	off.ended(&x)
+	off.requestBegan()
+	off.requestEnded(&x)
 	off.rejected(gate.BadRequest)
 }
 

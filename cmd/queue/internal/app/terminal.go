@@ -31,7 +31,7 @@ func newTerminal(cfg *config.Config) *terminal {
 	}
 	t := &terminal{
 		hasColor:    os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", // https://no-color.org
-		hasRequests: cfg.RequestLog || !cfg.Given("SERVING_ENABLE_REQUEST_LOG"),
+		hasRequests: cfg.RequestLog || !cfg.IsSet("SERVING_ENABLE_REQUEST_LOG"),
 	}
 	if cfg.RequestLog && isTerminal(os.Stdout) { // stdout shows the requests
 		t.replacesLog = cfg.RequestLogTemplate == ""

@@ -27,33 +27,33 @@ const (
 	exitSignal        = 128 // plus the signal number
 )
 
-// Process is the started process and its process group. Ended, Gone, Signal, Stop and
+// Process is the started process and its process group. Exited, GroupExited, Signal, Stop and
 // Kill may be called on nil, for a gate without an application.
 type Process struct {
 	pid           int // PID of the process, and ID of its process group
 	starter       *starter
 	freezer       *Freezer      // nil: it is never frozen
 	terminal      *terminal     // nil: no job control
-	ended         chan struct{} // closed when the process has ended; code is set before
-	gone          chan struct{} // closed when no process of the group is left
+	exited        chan struct{} // closed when the process has ended; code is set before
+	groupExited   chan struct{} // closed when no process of the group is left
 	code          int
-	how           string    // how it has ended
+	exitText      string    // how it has ended
 	isInterrupted bool      // result of IsInterrupted
-	asked         sync.Once // Stop was called
+	stopOnce      sync.Once // Stop was called
 
-	// mu guards isGone and isEnded, and is held while a signal is sent. After the process
+	// mu guards hasGroupExited and hasExited, and is held while a signal is sent. After the process
 	// has ended, the kernel may give its PID to another process, which must not get the
 	// signal. The same applies to the ID of the group.
-	mu      sync.Mutex
-	isGone  bool // all processes of the group have ended, so do not signal the group
-	isEnded bool // the process has ended, so do not signal it
+	mu             sync.Mutex
+	hasGroupExited bool // all processes of the group have ended, so do not signal the group
+	hasExited      bool // the process has ended, so do not signal it
 }
 
 // Start starts the command in a new process group, so that Ctrl-C reaches only the gate.
 // The command inherits the gate's environment with PORT=port, but without the variables
-// that are named in own. The gate becomes a subreaper (prctl(2)), so that the kernel
+// that are named in excluded. The gate becomes a subreaper (prctl(2)), so that the kernel
 // makes it the parent of orphaned descendants. The parameter freezer may be nil.
-func Start(command []string, port int, freezer *Freezer, own ...string) (*Process, error) {
+func Start(command []string, port int, freezer *Freezer, excluded ...string) (*Process, error) {
 	path, err := lookPath(command[0])
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func Start(command []string, port int, freezer *Freezer, own ...string) (*Proces
 		return nil, fmt.Errorf("becoming the parent of orphaned descendants: %w", err)
 	}
 	s := &starter{
-		path: path, command: command, environment: environment(os.Environ(), port, own), stdin: stdin, terminal: term, freezer: freezer,
+		path: path, command: command, environment: environment(os.Environ(), port, excluded), stdin: stdin, terminal: term, freezer: freezer,
 		children: make(chan os.Signal, 1), requests: make(chan chan<- started),
 	}
 	signal.Notify(s.children, syscall.SIGCHLD)
@@ -138,11 +138,11 @@ func (s *starter) fork() (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", s.path, err)
 	}
 	s.terminal.begin(pid)
-	return &Process{pid: pid, starter: s, freezer: s.freezer, terminal: s.terminal, ended: make(chan struct{}), gone: make(chan struct{})}, nil
+	return &Process{pid: pid, starter: s, freezer: s.freezer, terminal: s.terminal, exited: make(chan struct{}), groupExited: make(chan struct{})}, nil
 }
 
 // Restart starts the command again and returns a new Process. The receiver continues to
-// describe the previous process. Call Restart after the channel of Gone has been closed.
+// describe the previous process. Call Restart after the channel of GroupExited has been closed.
 // It returns an error if another process listens on port.
 func (a *Process) Restart(port int) (*Process, error) {
 	if isListening(port) {
@@ -166,11 +166,11 @@ func isListening(port int) bool {
 }
 
 // environment returns the variables of the slice all, except for those named in the slice
-// own, and sets PORT to port.
-func environment(all []string, port int, own []string) []string {
+// excluded, and sets PORT to port.
+func environment(all []string, port int, excluded []string) []string {
 	var rest []string
 	for _, pair := range all {
-		if name, _, _ := strings.Cut(pair, "="); name != "PORT" && !slices.Contains(own, name) {
+		if name, _, _ := strings.Cut(pair, "="); name != "PORT" && !slices.Contains(excluded, name) {
 			rest = append(rest, pair)
 		}
 	}
@@ -237,16 +237,16 @@ func (a *Process) reap() {
 
 func (a *Process) end(status syscall.WaitStatus) {
 	a.code = status.ExitStatus()
-	a.how = fmt.Sprintf("exit code %d", a.code)
+	a.exitText = fmt.Sprintf("exit code %d", a.code)
 	if status.Signaled() {
 		a.code = exitSignal + int(status.Signal())
-		a.how = fmt.Sprintf("%v (signal %d)", status.Signal(), status.Signal())
+		a.exitText = fmt.Sprintf("%v (signal %d)", status.Signal(), status.Signal())
 	}
 	a.isInterrupted = a.terminal.reclaim() && (a.code == 0 || a.code == exitSignal+int(syscall.SIGINT))
 	a.mu.Lock()
-	a.isEnded = true
+	a.hasExited = true
 	a.mu.Unlock()
-	close(a.ended)
+	close(a.exited)
 }
 
 // noteGroup checks whether the group still exists. The kernel does not reuse the ID of
@@ -254,9 +254,9 @@ func (a *Process) end(status syscall.WaitStatus) {
 func (a *Process) noteGroup() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.isEnded && !a.isGone && syscall.Kill(-a.pid, 0) == syscall.ESRCH {
-		a.isGone = true
-		close(a.gone)
+	if a.hasExited && !a.hasGroupExited && syscall.Kill(-a.pid, 0) == syscall.ESRCH {
+		a.hasGroupExited = true
+		close(a.groupExited)
 	}
 }
 
@@ -267,29 +267,29 @@ func (a *Process) PID() int { return a.pid }
 // result is 128 plus the number of the signal, as in shells.
 func (a *Process) Code() int { return a.code }
 
-// How describes how the process ended: its exit code, or the signal that ended it.
-func (a *Process) How() string { return a.how }
+// ExitText describes how the process ended: its exit code, or the signal that ended it.
+func (a *Process) ExitText() string { return a.exitText }
 
 // IsInterrupted reports whether Ctrl-C presumably ended the process: it was in the
 // terminal's foreground, so the gate got no SIGINT, and it exited with code 0 or 130.
 func (a *Process) IsInterrupted() bool { return a.isInterrupted }
 
-// Ended returns a channel that is closed when the process has ended; nil if there is no
+// Exited returns a channel that is closed when the process has ended; nil if there is no
 // application.
-func (a *Process) Ended() <-chan struct{} {
+func (a *Process) Exited() <-chan struct{} {
 	if a == nil {
 		return nil
 	}
-	return a.ended
+	return a.exited
 }
 
-// Gone returns a channel that is closed when all processes of the application's group
+// GroupExited returns a channel that is closed when all processes of the application's group
 // have ended; nil if there is no application.
-func (a *Process) Gone() <-chan struct{} {
+func (a *Process) GroupExited() <-chan struct{} {
 	if a == nil {
 		return nil
 	}
-	return a.gone
+	return a.groupExited
 }
 
 // Signal sends a signal to the process. It sends SIGWINCH to the whole process group, as
@@ -304,7 +304,7 @@ func (a *Process) Signal(s os.Signal) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.isEnded {
+	if !a.hasExited {
 		_ = syscall.Kill(a.pid, s.(syscall.Signal))
 	}
 }
@@ -313,7 +313,7 @@ func (a *Process) Signal(s os.Signal) {
 // do not forward signals. Further calls have no effect.
 func (a *Process) Stop(s os.Signal) {
 	if a != nil {
-		a.asked.Do(func() {
+		a.stopOnce.Do(func() {
 			_ = a.freezer.Thaw()
 			a.signalGroup(s.(syscall.Signal))
 		})
@@ -323,7 +323,7 @@ func (a *Process) Stop(s os.Signal) {
 func (a *Process) signalGroup(s syscall.Signal) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.isGone {
+	if !a.hasGroupExited {
 		_ = syscall.Kill(-a.pid, s)
 	}
 }
@@ -350,11 +350,11 @@ func (a *Process) Kill() {
 	a.signalGroup(syscall.SIGKILL)
 	_ = a.freezer.Thaw() // in cgroup v1, frozen processes do not end
 	for range killPasses {
-		left := descendants(os.Getpid())
-		if len(left) == 0 {
+		remaining := descendants(os.Getpid())
+		if len(remaining) == 0 {
 			return
 		}
-		for _, pid := range left {
+		for _, pid := range remaining {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}

@@ -56,7 +56,7 @@ func NewFreezer(groups, mounts string) (*Freezer, error) {
 		if gate == "" {
 			continue
 		}
-		thawLeftGroups(gate, v)
+		thawStaleGroups(gate, v)
 		f := &Freezer{filepath.Join(gate, groupPrefix+strconv.Itoa(os.Getpid())), gate, v}
 		if err := f.create(); err == nil {
 			return f, nil
@@ -137,11 +137,11 @@ func writeGroup(dir, name, value string) error {
 	return errors.Join(err, file.Close())
 }
 
-// thawLeftGroups thaws the groups of killed gates, so that their processes handle
+// thawStaleGroups thaws the groups of killed gates, so that their processes handle
 // pending signals, and removes empty groups.
-func thawLeftGroups(gate string, v *freezerVersion) {
-	left, _ := filepath.Glob(filepath.Join(gate, groupPrefix+"*"))
-	for _, dir := range left {
+func thawStaleGroups(gate string, v *freezerVersion) {
+	dirs, _ := filepath.Glob(filepath.Join(gate, groupPrefix+"*"))
+	for _, dir := range dirs {
 		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), groupPrefix))
 		if err != nil || syscall.Kill(pid, 0) != syscall.ESRCH {
 			continue
@@ -156,8 +156,8 @@ func thawLeftGroups(gate string, v *freezerVersion) {
 // mounts are the contents of the process's /proc/PID/cgroup and /proc/PID/mountinfo.
 func groupDir(groups, mounts string, v *freezerVersion) string {
 	for mount := range strings.SplitSeq(mounts, "\n") {
-		where, what, _ := strings.Cut(mount, " - ")
-		fields, kind := strings.Fields(where), strings.Fields(what) // proc(5)
+		before, after, _ := strings.Cut(mount, " - ")
+		fields, kind := strings.Fields(before), strings.Fields(after) // proc(5)
 		if len(fields) < 5 || len(kind) < 3 || (v == freezerV2) != (kind[0] == "cgroup2") {
 			continue
 		}

@@ -167,8 +167,8 @@ func (a *Process) listening() (l listening, err error) {
 }
 
 // ports returns the distinct ports of listeners in ascending order.
-func ports(of []listener) (found []int) {
-	for _, l := range of {
+func ports(list []listener) (found []int) {
+	for _, l := range list {
 		found = append(found, int(l.address.Port()))
 	}
 	slices.Sort(found)

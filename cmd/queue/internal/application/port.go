@@ -23,30 +23,30 @@ const (
 	// warning. Some applications open a debugger port first.
 	settleTime = time.Second
 
-	// answerTimeout limits the time in which FindPort tests one port. Connecting may
+	// portTimeout limits the time in which FindPort tests one port. Connecting may
 	// take this time, and the response to an HTTP request may take this time again.
-	answerTimeout = 500 * time.Millisecond
-	// answersTime is the time that FindPort waits for any of the ports to respond.
+	portTimeout = 500 * time.Millisecond
+	// allPortsTimeout is the time that FindPort waits for any of the ports to respond.
 	// After it, FindPort returns the lowest port.
-	answersTime = 2 * time.Second
+	allPortsTimeout = 2 * time.Second
 
 	// silentTime is the time after which FindPort logs that it has found no port.
 	silentTime = 10 * time.Second
 )
 
 // poll repeatedly takes a snapshot of the listening sockets and passes it to the function
-// look. It ends when that function returns true, ctx ends or the process exits.
-func (a *Process) poll(ctx context.Context, look func(listening) (done bool)) {
+// check. It ends when that function returns true, ctx ends or the process exits.
+func (a *Process) poll(ctx context.Context, check func(listening) (done bool)) {
 	for pause := firstLook; ; pause = min(pause*5/4, restLook) {
 		l, _ := a.listening() // empty if /proc cannot be read
-		if look(l) {
+		if check(l) {
 			return
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return
-		case <-a.ended:
+		case <-a.exited:
 			return
 		}
 	}
@@ -69,7 +69,7 @@ func CheckFree(port int) error {
 // application listens on other ports, or another process listens on port.
 func (a *Process) Watch(port int, log *zap.Logger) {
 	w := watch{port: port, log: log, isWarned: true}
-	a.poll(context.Background(), w.look)
+	a.poll(context.Background(), w.check)
 }
 
 // watch is the state of Watch.
@@ -77,44 +77,44 @@ type watch struct {
 	port int
 	log  *zap.Logger
 
-	ports    []int     // all ports on which the application listens
-	since    time.Time // time of the last change of the field ports
-	isWarned bool      // a warning has named these ports, or there are none
+	ports      []int     // all ports on which the application listens
+	portsSince time.Time // time of the last change of the field ports
+	isWarned   bool      // a warning has named these ports, or there are none
 
-	other        uint64 // inode of the last seen listener of another process on this port
+	otherInode   uint64 // inode of the last seen listener of another process on this port
 	isOtherNamed bool   // a warning has named the process with this listener
 }
 
-func (w *watch) look(l listening) (done bool) {
+func (w *watch) check(l listening) (done bool) {
 	here, elsewhere := split(l.own, w.port)
 	if slices.ContainsFunc(here, listener.reachable) {
 		return true
 	}
 	if l.isKnown && !w.isOtherNamed {
-		w.lookAtOthers(l.others)
+		w.checkOthers(l.others)
 	}
 	if found := ports(append(here, elsewhere...)); !slices.Equal(found, w.ports) {
-		w.ports, w.since, w.isWarned = found, time.Now(), len(found) == 0
+		w.ports, w.portsSince, w.isWarned = found, time.Now(), len(found) == 0
 	}
-	if !w.isWarned && time.Since(w.since) >= settleTime {
+	if !w.isWarned && time.Since(w.portsSince) >= settleTime {
 		w.isWarned = true
 		w.warn(here, elsewhere)
 	}
 	return false
 }
 
-// lookAtOthers warns of a listener of another process once it has seen the listener
+// checkOthers warns of a listener of another process once it has seen the listener
 // twice. A listener that it sees for the first time may belong to a new descendant of
 // the application.
-func (w *watch) lookAtOthers(others []listener) {
+func (w *watch) checkOthers(others []listener) {
 	i := slices.IndexFunc(others, func(l listener) bool { return l.takes(w.port) })
 	if i < 0 {
 		return
 	}
-	if w.isOtherNamed = others[i].inode == w.other; w.isOtherNamed {
-		w.log.Warn(fmt.Sprintf("another process listens on port %d (USER_PORT) and gets the requests: %s, which the application has not started", w.port, ownerOf(w.other)))
+	if w.isOtherNamed = others[i].inode == w.otherInode; w.isOtherNamed {
+		w.log.Warn(fmt.Sprintf("another process listens on port %d (USER_PORT) and gets the requests: %s, which the application has not started", w.port, ownerOf(w.otherInode)))
 	}
-	w.other = others[i].inode
+	w.otherInode = others[i].inode
 }
 
 // warn logs that the application does not accept connections to 127.0.0.1:port, and where
@@ -130,15 +130,15 @@ func (w *watch) warn(here, elsewhere []listener) {
 }
 
 // split separates the listeners on a port from others.
-func split(all []listener, port int) (here, other []listener) {
+func split(all []listener, port int) (here, elsewhere []listener) {
 	for _, l := range all {
 		if int(l.address.Port()) == port {
 			here = append(here, l)
 		} else {
-			other = append(other, l)
+			elsewhere = append(elsewhere, l)
 		}
 	}
-	return here, other
+	return here, elsewhere
 }
 
 // listed formats ports as "8000, 8001 and 9229".
@@ -160,7 +160,7 @@ func listed(ports []int) string {
 // 2 s, it returns the lowest port. It returns 0 if ctx or the process ends first.
 func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) (port int) {
 	began := time.Now()
-	var since time.Time
+	var listeningSince time.Time
 	warned := false
 	a.poll(ctx, func(l listening) (done bool) {
 		reachable := slices.DeleteFunc(slices.Clone(l.own), func(l listener) bool { return !l.reachable() })
@@ -169,12 +169,12 @@ func (a *Process) FindPort(ctx context.Context, preferred int, log *zap.Logger) 
 		case slices.Contains(candidates, preferred):
 			port = preferred
 		case len(candidates) > 0:
-			if since.IsZero() {
-				since = time.Now()
+			if listeningSince.IsZero() {
+				listeningSince = time.Now()
 			}
-			if i := slices.IndexFunc(candidates, answers); i >= 0 {
+			if i := slices.IndexFunc(candidates, responds); i >= 0 {
 				port = candidates[i]
-			} else if time.Since(since) >= answersTime {
+			} else if time.Since(listeningSince) >= allPortsTimeout {
 				port = candidates[0]
 			}
 		case len(l.own) > 0 && !warned:
@@ -203,15 +203,15 @@ func ChoosePort(preferred int) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// answers reports whether a port sends any bytes after an HTTP request.
-func answers(port int) bool {
+// responds reports whether a port sends any bytes after an HTTP request.
+func responds(port int) bool {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	conn, err := net.DialTimeout("tcp", address, answerTimeout)
+	conn, err := net.DialTimeout("tcp", address, portTimeout)
 	if err != nil {
 		return false
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(answerTimeout))
+	_ = conn.SetDeadline(time.Now().Add(portTimeout))
 	if _, err := conn.Write([]byte("HEAD / HTTP/1.1\r\nHost: " + address + "\r\nConnection: close\r\n\r\n")); err != nil {
 		return false
 	}

@@ -19,7 +19,7 @@ func TestAnApplicationThatDoesNotListenIsLoggedOnce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		start := time.Now()
-		a := &Process{pid: -1, ended: make(chan struct{})}
+		a := &Process{pid: -1, exited: make(chan struct{})}
 		if port := a.FindPort(ctx, 8080, zap.New(core)); port != 0 || time.Since(start) != time.Minute {
 			t.Errorf("port %d after %v", port, time.Since(start))
 		}

@@ -14,10 +14,10 @@ import (
 // application, and the gate gives it the foreground. A nil *terminal means that there is
 // no job control.
 type terminal struct {
-	own         int // process group of the gate
-	application int // process group of the application
-	continued   chan os.Signal
-	discarded   chan os.Signal // SIGTTOU during a fork; nothing receives from it
+	gateGroup int // process group of the gate
+	appGroup  int // process group of the application
+	continued chan os.Signal
+	discarded chan os.Signal // SIGTTOU during a fork; nothing receives from it
 }
 
 // input returns the application's stdin: usually the gate's. It is /dev/null if the
@@ -33,7 +33,7 @@ func input() (*os.File, *terminal, error) {
 		null, err := os.Open(os.DevNull)
 		return null, nil, err
 	}
-	return os.Stdin, &terminal{own: own, continued: make(chan os.Signal, 1), discarded: make(chan os.Signal, 1)}, nil
+	return os.Stdin, &terminal{gateGroup: own, continued: make(chan os.Signal, 1), discarded: make(chan os.Signal, 1)}, nil
 }
 
 // foregroundGroup returns the foreground process group of the controlling terminal. If
@@ -60,22 +60,22 @@ func (t *terminal) begin(group int) {
 	if t == nil {
 		return
 	}
-	t.application = group
+	t.appGroup = group
 	signal.Notify(t.continued, syscall.SIGCONT)
 }
 
-// stopped is called when a signal has stopped the application. The parameter by is this
+// stopped is called when a signal has stopped the application. The parameter sig is this
 // signal.
-func (t *terminal) stopped(by syscall.Signal) {
-	wants := by == syscall.SIGTTIN || by == syscall.SIGTTOU
+func (t *terminal) stopped(sig syscall.Signal) {
+	usesTerminal := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
 	switch foreground, err := foregroundGroup(); {
 	case err != nil:
-	case foreground == t.application && !wants: // Ctrl-Z
+	case foreground == t.appGroup && !usesTerminal: // Ctrl-Z
 		t.reclaim()
 		t.suspend()
-	case wants && foreground != t.own && foreground != t.application:
+	case usesTerminal && foreground != t.gateGroup && foreground != t.appGroup:
 		t.suspend()
-	case wants:
+	case usesTerminal:
 		t.resume()
 	}
 }
@@ -96,10 +96,10 @@ func (t *terminal) suspend() {
 // resume continues the stopped application. If the gate is in the foreground of the
 // terminal, the gate first gives the foreground to the application.
 func (t *terminal) resume() {
-	if foreground, err := foregroundGroup(); err == nil && foreground == t.own {
-		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, t.application)
+	if foreground, err := foregroundGroup(); err == nil && foreground == t.gateGroup {
+		_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, t.appGroup)
 	}
-	_ = syscall.Kill(-t.application, syscall.SIGCONT)
+	_ = syscall.Kill(-t.appGroup, syscall.SIGCONT)
 }
 
 // reclaim takes the foreground of the terminal back for the gate, if the application
@@ -109,9 +109,9 @@ func (t *terminal) reclaim() bool {
 		return false
 	}
 	foreground, err := foregroundGroup()
-	if err != nil || foreground != t.application {
+	if err != nil || foreground != t.appGroup {
 		return false
 	}
-	_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, t.own)
+	_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, t.gateGroup)
 	return true
 }

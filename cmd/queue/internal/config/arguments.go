@@ -82,20 +82,20 @@ func (l *loader) startsApplication(arg string) bool {
 	}
 	_, notBool := strconv.ParseBool(arg)
 	_, notNumber := strconv.ParseFloat(arg, 64)
-	like, _ := l.meant(arg)
-	return notBool != nil && notNumber != nil && like == ""
+	suggestion, _ := l.suggest(arg)
+	return notBool != nil && notNumber != nil && suggestion == ""
 }
 
 // commandLine quotes args for a shell, and truncates a long result.
 func commandLine(args []string) string {
-	var words []string
+	var quoted []string
 	for _, arg := range args {
 		if arg == "" || strings.ContainsAny(arg, " \t\n\"'`$&|;<>()*?[]{}~#!\\") {
 			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 		}
-		words = append(words, arg)
+		quoted = append(quoted, arg)
 	}
-	line := strings.Join(words, " ")
+	line := strings.Join(quoted, " ")
 	if len(line) > shownBytes {
 		return line[:shownBytes] + "..."
 	}
@@ -183,13 +183,13 @@ func (l *loader) flagged(flag string) *setting {
 	return nil
 }
 
-// meant returns the flag or command that an argument probably means, or "". sure is
+// suggest returns the flag or command that an argument probably means, or "". sure is
 // true for another name of a flag (--USER_PORT), and false for a misspelling.
-func (l *loader) meant(arg string) (like string, sure bool) {
+func (l *loader) suggest(arg string) (suggestion string, sure bool) {
 	name := strings.TrimLeft(arg, "-")
 	var known []word
 	var shown []string
-	add := func(text, like string) { known, shown = append(known, newWord(text)), append(shown, like) }
+	add := func(text, suggestion string) { known, shown = append(known, newWord(text)), append(shown, suggestion) }
 	for i := range l.settings {
 		s := &l.settings[i]
 		if variable := variableLike(name); s.name == variable || variableLike(s.flag) == variable {
@@ -221,24 +221,24 @@ func (l *loader) problemOfArgument(format string, values ...any) {
 
 func (l *loader) stray(arg string) {
 	name, _, _ := strings.Cut(arg, "=")
-	switch like, sure := l.meant(name); {
+	switch suggestion, sure := l.suggest(name); {
 	case l.subject != nil && !l.subject.gate:
 		l.problemOfArgument("argument %s: want %s", quoteShort(arg), l.flags())
 	case sure:
-		l.problemOfArgument("argument %s: want %s, or the setting in the environment", quoteShort(arg), like)
-	case like != "" && like != "queue "+name:
-		l.problemOfArgument("argument %s: did you mean %s?", quoteShort(arg), like)
+		l.problemOfArgument("argument %s: want %s, or the setting in the environment", quoteShort(arg), suggestion)
+	case suggestion != "" && suggestion != "queue "+name:
+		l.problemOfArgument("argument %s: did you mean %s?", quoteShort(arg), suggestion)
 	default:
 		l.problemOfArgument("argument %s: "+wantsFlags, quoteShort(arg), commandNames())
 	}
 }
 
 func (l *loader) unknown(flag string) {
-	switch like, sure := l.meant(flag); {
+	switch suggestion, sure := l.suggest(flag); {
 	case sure:
-		l.problemOfArgument("%s: unknown flag; want %s", quoteShort(flag), like)
-	case like != "":
-		l.problemOfArgument("%s: unknown flag; did you mean %s?", quoteShort(flag), like)
+		l.problemOfArgument("%s: unknown flag; want %s", quoteShort(flag), suggestion)
+	case suggestion != "":
+		l.problemOfArgument("%s: unknown flag; did you mean %s?", quoteShort(flag), suggestion)
 	case l.subject != nil && !l.subject.gate:
 		l.problemOfArgument("%s: not a flag of \"queue %s\"; want %s", flag, l.subject.name, l.flags())
 	default:

@@ -16,7 +16,7 @@ func (l *loader) checkCombinations() {
 		l.problem("SERVING_READINESS_PROBE", "SERVING_READINESS_PROBE=%s: want one probe at least, unless ENABLE_MULTI_CONTAINER_PROBES is true",
 			quoteShort(l.ReadinessProbe))
 	}
-	if l.UserPort == AutoPort && l.Application == nil && l.good("USER_PORT") {
+	if l.UserPort == AutoPort && l.Application == nil && l.isValid("USER_PORT") {
 		l.problem("USER_PORT", "USER_PORT=auto: want a port number, or an application to start (queue --user-port auto -- COMMAND)")
 	}
 	l.checkIdle()
@@ -27,16 +27,16 @@ func (l *loader) checkCombinations() {
 			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=%q: want a URL (http or https) for traces to zipkin", l.Tracing.Endpoint)
 		}
 	case "grpc", "http/protobuf":
-		if l.Tracing.Endpoint == "" && l.OTel.Traces.Endpoint == "" && l.OTel.Both.Endpoint == "" {
+		if l.Tracing.Endpoint == "" && l.OTel.Traces.Endpoint == "" && l.OTel.Shared.Endpoint == "" {
 			l.problem("TRACING_CONFIG_ZIPKIN_ENDPOINT", "TRACING_CONFIG_ZIPKIN_ENDPOINT=\"\": want a URL or host:port for traces over %s, or OTEL_EXPORTER_OTLP_ENDPOINT", l.Tracing.Protocol)
 		}
 	}
-	if isOTLP(metrics) && l.MetricsCollector == "" && l.OTel.Metrics.Endpoint == "" && l.OTel.Both.Endpoint == "" {
+	if isOTLP(metrics) && l.MetricsCollector == "" && l.OTel.Metrics.Endpoint == "" && l.OTel.Shared.Endpoint == "" {
 		l.problem("METRICS_COLLECTOR_ADDRESS", "METRICS_COLLECTOR_ADDRESS=\"\": want a URL or host:port for metrics over %s, or OTEL_EXPORTER_OTLP_ENDPOINT", l.MetricsBackend)
 	}
 	l.checkProtocol("traces", "TRACING_CONFIG_BACKEND", traces, "TRACES_")
 	l.checkProtocol("metrics", "SERVING_REQUEST_METRICS_BACKEND", metrics, "METRICS_")
-	l.checkClient("", &l.OTel.Both)
+	l.checkClient("", &l.OTel.Shared)
 	l.checkClient("TRACES_", &l.OTel.Traces)
 	l.checkClient("METRICS_", &l.OTel.Metrics)
 	l.checkSampler()
@@ -47,11 +47,11 @@ func (l *loader) checkCombinations() {
 		l.checkScheme("METRICS_COLLECTOR_ADDRESS", &l.OTel.Metrics)
 	}
 	l.checkCost()
-	if evict := l.Gate.Overload.Evict; evict.Set() && !l.Gate.Overload.PriorityBy.Set() && l.good("QUEUE_PRIORITY_BY") {
+	if evict := l.Gate.Overload.Evict; evict.Set() && !l.Gate.Overload.PriorityBy.Set() && l.isValid("QUEUE_PRIORITY_BY") {
 		l.problem("QUEUE_EVICT", "QUEUE_EVICT=%s: want QUEUE_PRIORITY_BY as well", evict)
 	}
 	for _, name := range []string{"READINESS_ROOM", "ENGINE_METRICS_PERIOD", "ENGINE_MAX_WAITING", "ENGINE_MAX_KV"} {
-		if l.EngineMetrics == "" && l.Given(name) && l.good("ENGINE_METRICS") {
+		if l.EngineMetrics == "" && l.IsSet(name) && l.isValid("ENGINE_METRICS") {
 			l.warn("%s has no effect without ENGINE_METRICS", name)
 		}
 	}
@@ -62,13 +62,13 @@ func (l *loader) checkCombinations() {
 
 func (l *loader) checkIdle() {
 	hooks := l.IdleHook != "" || l.WakeHook != ""
-	if l.IdleStop > 0 && l.Application == nil && !hooks && l.good("IDLE_HOOK") && l.good("WAKE_HOOK") {
+	if l.IdleStop > 0 && l.Application == nil && !hooks && l.isValid("IDLE_HOOK") && l.isValid("WAKE_HOOK") {
 		l.problem("IDLE_STOP", "IDLE_STOP=%s: want an application to start (queue --idle-stop %[1]s -- COMMAND), or IDLE_HOOK and WAKE_HOOK", l.IdleStop)
 	}
 	if l.IdleStop > 0 && l.Application != nil && l.UserPort == AutoPort && !hooks && !l.IdleFreeze {
 		l.problem("IDLE_STOP", "IDLE_STOP=%s: want a port number in USER_PORT, because the application may listen on another port after each start, or IDLE_FREEZE=true", l.IdleStop)
 	}
-	if l.IdleStop == 0 && l.good("IDLE_STOP") {
+	if l.IdleStop == 0 && l.isValid("IDLE_STOP") {
 		if l.IdleFreeze {
 			l.problem("IDLE_FREEZE", "IDLE_FREEZE=true: want IDLE_STOP as well")
 		}
@@ -84,19 +84,19 @@ func (l *loader) checkIdle() {
 		l.warn("IDLE_FREEZE has no effect with IDLE_HOOK")
 	}
 	switch {
-	case l.IdleHook == "" && l.WakeHook != "" && l.good("IDLE_HOOK"):
+	case l.IdleHook == "" && l.WakeHook != "" && l.isValid("IDLE_HOOK"):
 		l.problem("WAKE_HOOK", "WAKE_HOOK=%s: want IDLE_HOOK as well", quoteShort(l.WakeHook))
-	case l.IdleHook != "" && l.WakeHook == "" && l.good("WAKE_HOOK"):
+	case l.IdleHook != "" && l.WakeHook == "" && l.isValid("WAKE_HOOK"):
 		l.problem("IDLE_HOOK", "IDLE_HOOK=%s: want WAKE_HOOK as well", quoteShort(l.IdleHook))
 	}
 }
 
 func (l *loader) checkCost() {
-	by, limit := l.Gate.Overload.CostBy, l.Gate.Overload.CostLimit
+	costBy, limit := l.Gate.Overload.CostBy, l.Gate.Overload.CostLimit
 	switch {
-	case by.Set() && limit == 0 && l.good("QUEUE_COST_LIMIT"):
-		l.problem("QUEUE_COST_BY", "QUEUE_COST_BY=%s: want QUEUE_COST_LIMIT as well", quoteShort(by.String()))
-	case !by.Set() && limit > 0 && l.good("QUEUE_COST_BY"):
+	case costBy.Set() && limit == 0 && l.isValid("QUEUE_COST_LIMIT"):
+		l.problem("QUEUE_COST_BY", "QUEUE_COST_BY=%s: want QUEUE_COST_LIMIT as well", quoteShort(costBy.String()))
+	case !costBy.Set() && limit > 0 && l.isValid("QUEUE_COST_BY"):
 		l.problem("QUEUE_COST_LIMIT", "QUEUE_COST_LIMIT=%d: want QUEUE_COST_BY as well", limit)
 	}
 }
@@ -119,15 +119,15 @@ func (l *loader) checkTemplate() {
 }
 
 func (l *loader) checkTLS() {
-	if len(l.TLS.ClientSANs) > 0 && l.TLS.ClientCA == "" && l.good("TLS_CLIENT_CA") {
+	if len(l.TLS.ClientSANs) > 0 && l.TLS.ClientCA == "" && l.isValid("TLS_CLIENT_CA") {
 		l.problem("TLS_CLIENT_SANS", "TLS_CLIENT_SANS=%s: want TLS_CLIENT_CA as well, else anybody could sign these names",
 			quoteShort(strings.Join(l.TLS.ClientSANs, ",")))
 	}
-	if l.Gate.TLSOnly && l.ServingTLSPort == 0 && l.good("QUEUE_SERVING_TLS_PORT") {
+	if l.Gate.TLSOnly && l.ServingTLSPort == 0 && l.isValid("QUEUE_SERVING_TLS_PORT") {
 		l.problem("TLS_ONLY", "TLS_ONLY=true: want a port in QUEUE_SERVING_TLS_PORT")
 	}
 	if l.UpstreamTLS && l.UpstreamTLSCA == "" && l.RootCA == "" && l.UpstreamTLSServerName == "" && !l.UpstreamTLSInsecure &&
-		l.good("UPSTREAM_TLS_CA") && l.good("UPSTREAM_TLS_SERVER_NAME") && l.good("UPSTREAM_TLS_INSECURE") {
+		l.isValid("UPSTREAM_TLS_CA") && l.isValid("UPSTREAM_TLS_SERVER_NAME") && l.isValid("UPSTREAM_TLS_INSECURE") {
 		l.problem("UPSTREAM_TLS", "UPSTREAM_TLS=true: want UPSTREAM_TLS_CA, UPSTREAM_TLS_SERVER_NAME or UPSTREAM_TLS_INSECURE, to know how the container is verified")
 	}
 	if fips140.Enabled() {
@@ -141,19 +141,19 @@ func (l *loader) checkTLS() {
 
 // refuseUnapproved reports values that crypto/tls would ignore in FIPS 140-3 mode.
 func refuseUnapproved[T any](l *loader, name string, k *kind[[]T], values []T, approved func(T) bool) {
-	var refused []T
+	var unapproved []T
 	for _, v := range values {
 		if !approved(v) {
-			refused = append(refused, v)
+			unapproved = append(unapproved, v)
 		}
 	}
-	if len(refused) > 0 {
+	if len(unapproved) > 0 {
 		l.problem(name, "%s=%s: want values that FIPS 140-3 approves, because this gate runs in FIPS 140-3 mode; not approved: %s",
-			name, quoteShort(k.format(values)), k.format(refused))
+			name, quoteShort(k.format(values)), k.format(unapproved))
 	}
 }
 
-func (l *loader) good(name string) bool { return len(l.setting(name).problems) == 0 }
+func (l *loader) isValid(name string) bool { return len(l.setting(name).problems) == 0 }
 
 // portUse is a port on which something listens in the pod.
 type portUse struct {
@@ -188,15 +188,15 @@ func (c *Config) portsInUse() []portUse {
 // checkPorts reports listeners that would share a port. Knative allows containers to
 // use 8112 and 8023, so the gate's listener on such a port is turned off.
 func (l *loader) checkPorts() {
-	var taken []portUse
+	var used []portUse
 	for _, use := range l.portsInUse() {
-		if use.port == 0 || !l.good(use.name) {
+		if use.port == 0 || !l.isValid(use.name) {
 			continue
 		}
-		other := clash(taken, use)
+		other := clash(used, use)
 		switch {
 		case other == nil:
-			taken = append(taken, use)
+			used = append(used, use)
 		case !l.turnOff(use, other):
 			l.problem(use.name, "%s=%d (%s): want a port other than that of %s (%s)", use.name, use.port,
 				l.setting(use.name).source, other.name, l.setting(other.name).source)
@@ -204,10 +204,10 @@ func (l *loader) checkPorts() {
 	}
 }
 
-func clash(taken []portUse, use portUse) *portUse {
-	for i := range taken {
-		if taken[i].port == use.port && addressesOverlap(taken[i].address, use.address) {
-			return &taken[i]
+func clash(used []portUse, use portUse) *portUse {
+	for i := range used {
+		if used[i].port == use.port && addressesOverlap(used[i].address, use.address) {
+			return &used[i]
 		}
 	}
 	return nil
@@ -219,9 +219,9 @@ func clash(taken []portUse, use portUse) *portUse {
 // For any other listener it returns false.
 func (l *loader) turnOff(use portUse, other *portUse) bool {
 	switch {
-	case use.name == "STATUS_PORT" && !l.Given(use.name):
+	case use.name == "STATUS_PORT" && !l.IsSet(use.name):
 		l.StatusPort = 0
-	case use.name == "QUEUE_SERVING_TLS_PORT" && (!l.Given(use.name) || use.port == 8112 && other.name == "USER_PORT"):
+	case use.name == "QUEUE_SERVING_TLS_PORT" && (!l.IsSet(use.name) || use.port == 8112 && other.name == "USER_PORT"):
 		l.ServingTLSPort = 0
 	default:
 		return false

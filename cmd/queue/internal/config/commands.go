@@ -13,7 +13,7 @@ type command struct {
 	// settings are the names of the settings in the help of the command. A command that
 	// does not run the gate reads only these settings.
 	settings []string
-	own      func(*Config) []row // flags without a variable
+	ownRows  func(*Config) []row // flags without a variable
 	usage    string              // arguments after the name, for its help
 	summary  string              // for the list of commands
 	about    string              // for its own help
@@ -43,14 +43,14 @@ var commands = []command{
 
 func helpRows(*Config) []row {
 	return []row{
-		{"--json", helpJSON, "false", yesNo.at(new(bool)),
+		{"--json", helpJSON, "false", yesNo.bind(new(bool)),
 			"Print all commands, flags and settings as JSON, for programs that generate documentation or completions."},
 	}
 }
 
 func upgradeRows(c *Config) []row {
 	return []row{
-		{"--background", "background", "false", yesNo.at(&c.Background),
+		{"--background", "background", "false", yesNo.bind(&c.Background),
 			"Run the gate in the background, and return when it serves or has failed. For ExecReload of systemd."},
 	}
 }
@@ -84,11 +84,11 @@ const legacyProbeTimeout = 10 * time.Second
 func probeRows(c *Config) []row {
 	p := &c.Probe
 	return []row{
-		{"--as", "as", "kubelet", words("kubelet", "activator", "ingress").at(&p.As),
+		{"--as", "as", "kubelet", wordKind("kubelet", "activator", "ingress").bind(&p.As),
 			"Prober to imitate: kubelet and activator ask whether the container is ready, ingress whether the gate responds."},
-		{"--timeout", "timeout", "(1s; 300ms for the activator)", positiveDuration.at(&p.Timeout),
+		{"--timeout", "timeout", "(1s; 300ms for the activator)", positiveDuration.bind(&p.Timeout),
 			"How long to wait for the response."},
-		{"--" + legacyProbe, legacyProbe, "(once)", wholeSeconds(0).at(&p.period),
+		{"--" + legacyProbe, legacyProbe, "(once)", wholeSeconds(0).bind(&p.period),
 			"Repeat the probe for this time until it succeeds; 0 = 10 s. \"queue -probe-period 0\" is the form of Knative up to 0.14."},
 	}
 }
@@ -122,8 +122,8 @@ func (c *command) settingsOf(config *Config, all []setting) (own []setting) {
 			own = append(own, s)
 		}
 	}
-	if c.own != nil {
-		for _, r := range c.own(config) {
+	if c.ownRows != nil {
+		for _, r := range c.ownRows(config) {
 			own = append(own, setting{row: r, name: r.names})
 		}
 	}

@@ -127,9 +127,9 @@ type Config struct {
 	inputs   inputs    // arguments of Load; Live evaluates these arguments again
 }
 
-// Given reports whether a flag, a variable or PRESET sets the named setting, even to its
+// IsSet reports whether a flag, a variable or PRESET sets the named setting, even to its
 // default value. It panics if there is no such setting.
-func (c *Config) Given(name string) bool { return c.setting(name).source != fromDefault }
+func (c *Config) IsSet(name string) bool { return c.setting(name).source != fromDefault }
 
 func (c *Config) setting(name string) *setting {
 	for i := range c.settings {

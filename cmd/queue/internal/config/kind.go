@@ -48,25 +48,25 @@ type value interface {
 
 type field[T any] struct {
 	kind *kind[T]
-	at   *T
+	dst  *T
 	live bool
 }
 
-func (k *kind[T]) at(to *T) value { return field[T]{k, to, false} }
+func (k *kind[T]) bind(dst *T) value { return field[T]{k, dst, false} }
 
 // live binds the kind to a field of the Config that can change while the gate runs. For
-// other fields, k.at is used.
-func (k *kind[T]) live(to *T) value { return field[T]{k, to, true} }
+// other fields, k.bind is used.
+func (k *kind[T]) live(dst *T) value { return field[T]{k, dst, true} }
 
 func (f field[T]) isLive() bool { return f.live }
 
 func (f field[T]) about() *form { return &f.kind.form }
-func (f field[T]) text() string { return f.kind.format(*f.at) }
+func (f field[T]) text() string { return f.kind.format(*f.dst) }
 
 func (f field[T]) set(text string) error {
 	parsed, err := f.kind.parse(text)
 	if isPartial := errors.As(err, new(ignoredError)); err == nil || isPartial {
-		*f.at = parsed
+		*f.dst = parsed
 	}
 	return err
 }
@@ -120,8 +120,8 @@ func accept(ok func(string) bool) func(string) error {
 
 func anyText(string) bool { return true }
 
-// words returns a kind for one of the known words, regardless of case.
-func words(known ...string) *kind[string] { return choice(known, known) }
+// wordKind returns a kind for one of the known wordKind, regardless of case.
+func wordKind(known ...string) *kind[string] { return choice(known, known) }
 
 // either returns a kind for two words. The first word means false, the second true.
 func either(no, yes string) *kind[bool] {

@@ -51,8 +51,8 @@ func (c *Config) Live(files LiveFiles) (*Config, error) {
 	return live, nil
 }
 
-// where returns the setting with the file's path.
-func (s source) where() string {
+// settingName returns the setting with the file's path.
+func (s source) settingName() string {
 	if s == fromFile {
 		return "SETTINGS_FILE"
 	}
@@ -63,9 +63,9 @@ func (s source) where() string {
 // Kubernetes downward API writes annotations in this format. KEY is AnnotationPrefix
 // and the flag of the setting; in SETTINGS_FILE, it may also be the flag alone. Keys
 // with another prefix are ignored, and in ANNOTATIONS_FILE also keys without a prefix.
-func (c *Config) readLive(overrides map[string]override, from source, text string) error {
+func (c *Config) readLive(overrides map[string]override, src source, text string) error {
 	if len(text) > maxLiveText {
-		return fmt.Errorf("%s: want at most %d bytes", from.where(), maxLiveText)
+		return fmt.Errorf("%s: want at most %d bytes", src.settingName(), maxLiveText)
 	}
 	var problems []error
 	seen := map[string]bool{}
@@ -79,15 +79,15 @@ func (c *Config) readLive(overrides map[string]override, from source, text strin
 		key, value, ok := strings.Cut(line, "=")
 		key = strings.TrimSpace(key)
 		name, hasPrefix := strings.CutPrefix(key, AnnotationPrefix)
-		if !hasPrefix && (from == fromAnnotation || strings.Contains(key, "/")) || hasPrefix && slices.Contains(otherAnnotations, name) {
+		if !hasPrefix && (src == fromAnnotation || strings.Contains(key, "/")) || hasPrefix && slices.Contains(otherAnnotations, name) {
 			continue
 		}
 		value, isQuoted := unquote(strings.TrimSpace(value))
 		if !ok || !isQuoted {
-			problems = append(problems, fmt.Errorf("%s: line %d: want KEY=\"VALUE\"", from.where(), number))
+			problems = append(problems, fmt.Errorf("%s: line %d: want KEY=\"VALUE\"", src.settingName(), number))
 			continue
 		}
-		if from == fromFile {
+		if src == fromFile {
 			key = "SETTINGS_FILE " + key
 		}
 		s, err := c.liveSetting(name)
@@ -99,7 +99,7 @@ func (c *Config) readLive(overrides map[string]override, from source, text strin
 			continue
 		}
 		seen[name] = true
-		overrides[s.name] = override{value, from, key}
+		overrides[s.name] = override{value, src, key}
 	}
 	return errors.Join(problems...)
 }

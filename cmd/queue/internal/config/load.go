@@ -162,18 +162,18 @@ func (l *loader) variable(s *setting) (text, name string) {
 // wantError returns an error for an invalid text of the setting. The message names the
 // source of the text and the accepted values.
 func (s *setting) wantError(text string, err error) error {
-	what := s.found + "=" + quoteShort(text)
+	subject := s.found + "=" + quoteShort(text)
 	if s.source == fromFlag && s.found != "--"+s.flag {
-		what += " (--" + s.flag + ")"
+		subject += " (--" + s.flag + ")"
 	}
-	return wantError(what, s.value.about().wants, err)
+	return wantError(subject, s.value.about().wants, err)
 }
 
-func wantError(what, wants string, err error) error {
+func wantError(subject, wants string, err error) error {
 	if err == nil || errors.Is(err, errNotAccepted) {
-		return fmt.Errorf("%s: want %s", what, wants)
+		return fmt.Errorf("%s: want %s", subject, wants)
 	}
-	return fmt.Errorf("%s: want %s: %w", what, wants, err)
+	return fmt.Errorf("%s: want %s: %w", subject, wants, err)
 }
 
 const (
@@ -245,7 +245,7 @@ func (l *loader) isOnPlatform() bool {
 // finish computes defaults that depend on other settings.
 func (l *loader) finish() {
 	l.Gate.ConcurrencyLimit, l.Gate.Overload.AutoLimit = l.Concurrency.Limit, l.Concurrency.Auto
-	if !l.Given("QUEUE_CAPACITY") {
+	if !l.IsSet("QUEUE_CAPACITY") {
 		l.Gate.QueueCapacity = defaultQueueCapacity
 		switch {
 		case l.Gate.ConcurrencyLimit > 0:
@@ -255,7 +255,7 @@ func (l *loader) finish() {
 		}
 	}
 	l.Gate.Overload.Brake = l.EngineMetrics != ""
-	if !l.Given("DRAIN_QUIET_SECONDS") && l.isOnPlatform() {
+	if !l.IsSet("DRAIN_QUIET_SECONDS") && l.isOnPlatform() {
 		l.Gate.DrainQuiet = platformDrainQuiet
 	}
 	if l.Identity.Pod == "" {

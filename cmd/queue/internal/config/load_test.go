@@ -59,7 +59,7 @@ func fields(cfg *Config) Config {
 // withoutSecrets returns the result of fields(cfg) with masked values of OTLP headers.
 func withoutSecrets(cfg *Config) Config {
 	c := fields(cfg)
-	for _, of := range []*OTLP{&c.OTel.Both, &c.OTel.Traces, &c.OTel.Metrics} {
+	for _, of := range []*OTLP{&c.OTel.Shared, &c.OTel.Traces, &c.OTel.Metrics} {
 		of.Headers = slices.Clone(of.Headers)
 		for i := range of.Headers {
 			of.Headers[i].Value = masked
@@ -87,7 +87,7 @@ func defaults(t *testing.T) Config {
 			DrainTunnel: 60 * time.Second,
 		},
 		TLS: tlsfront.Config{Dir: "/var/lib/knative/certs"}, Tracing: tracing.Config{Protocol: "none", SamplingRate: 0.1},
-		OTel:        OTel{Both: OTLP{Timeout: 10 * time.Second, Compression: "none"}},
+		OTel:        OTel{Shared: OTLP{Timeout: 10 * time.Second, Compression: "none"}},
 		Identity:    metrics.Identity{Pod: hostName(t)},
 		ServingPort: 8012, ServingTLSPort: 8112, UserPort: 8080, DrainSocket: "@queuegate", StopTimeout: 10 * time.Second,
 		ReadinessWait: 10 * time.Second, ReadinessFreshness: time.Second, AppProbeHost: "127.0.0.1",
@@ -195,7 +195,7 @@ func allDifferentConfig() Config {
 		Tracing: tracing.Config{Protocol: "zipkin", Endpoint: "http://zipkin:9411/api/v2/spans", SamplingRate: 0.25, Debug: true, LegacyAttributes: true},
 		OTel: OTel{
 			ResourceAttributes: []otlp.KeyValue{{Key: "team", Value: "a b"}, {Key: "empty"}}, Sampler: "traceidratio", SamplerArg: "0.75", Propagators: []string{"b3", "tracecontext"}, Disabled: true,
-			Both:    OTLP{"http://both:4318/base", "grpc", []otlp.Header{{Name: "a", Value: "1"}, {Name: "b", Value: "x y"}}, 11 * time.Second, "gzip", "both.pem", "true", "both.crt", "both.key"},
+			Shared:  OTLP{"http://both:4318/base", "grpc", []otlp.Header{{Name: "a", Value: "1"}, {Name: "b", Value: "x y"}}, 11 * time.Second, "gzip", "both.pem", "true", "both.crt", "both.key"},
 			Traces:  OTLP{"https://traces/x", "http/protobuf", []otlp.Header{{Name: "c", Value: "3"}}, 12 * time.Millisecond, "none", "traces.pem", "false", "traces.crt", "traces.key"},
 			Metrics: OTLP{"metrics:4317", "http/protobuf", []otlp.Header{{Name: "d", Value: "4"}}, longestDuration, "gzip", "metrics.pem", "true", "metrics.crt", "metrics.key"},
 		},
@@ -305,7 +305,7 @@ func TestEmptyVariableCountsAsUnset(t *testing.T) {
 	if got, want := fields(cfg), defaults(t); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if cfg.Given("USER_PORT") {
+	if cfg.IsSet("USER_PORT") {
 		t.Error("an empty USER_PORT counts as set")
 	}
 }

@@ -15,7 +15,7 @@ var logLevels = []string{"debug", "info", "warn", "error", "dpanic", "panic", "f
 
 // logLevel is a level of zap; "warning" means "warn".
 var logLevel = func() *kind[string] {
-	k := words(logLevels...)
+	k := wordKind(logLevels...)
 	k.hint = hintLevel
 	known := k.parse
 	k.parse = func(text string) (string, error) {

@@ -67,7 +67,7 @@ func TestSettingsWithoutSecretsAreShownUnmaskedAsInTheOutputOfCheck(t *testing.T
 
 func TestASettingOfAKindWithoutAShowFunctionIsMasked(t *testing.T) {
 	field := "secret"
-	s := setting{row: row{value: textKind("TEXT", "any text", nil, accept(anyText)).at(&field)}}
+	s := setting{row: row{value: textKind("TEXT", "any text", nil, accept(anyText)).bind(&field)}}
 	if got, hidden := s.shown(); got != masked || !hidden {
 		t.Errorf("shown as %q (hidden: %t)", got, hidden)
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	port      = whole("PORT", 1, 65535, "a port number from 1 to 65535")
-	portOrOff = whole("PORT", 0, 65535, "a port number from 1 to 65535, or 0 for off")
+	port      = wholeNumber("PORT", 1, 65535, "a port number from 1 to 65535")
+	portOrOff = wholeNumber("PORT", 0, 65535, "a port number from 1 to 65535, or 0 for off")
 )
 
 // AutoPort is the value of UserPort for USER_PORT=auto.
@@ -64,10 +64,10 @@ var sidePortBlock = func() *kind[int] {
 // count returns a kind for a whole number. The minimum is 0, and the parameter most is
 // the maximum.
 func count(most int) *kind[int] {
-	return whole("N", 0, most, fmt.Sprintf("a whole number from 0 to %d", most))
+	return wholeNumber("N", 0, most, fmt.Sprintf("a whole number from 0 to %d", most))
 }
 
-func whole(hint string, least, most int, wants string) *kind[int] {
+func wholeNumber(hint string, least, most int, wants string) *kind[int] {
 	return &kind[int]{form{hint, wants, plain},
 		simple(func(text string) (int, bool) {
 			n, ok := parseWhole(text)

@@ -37,21 +37,21 @@ func (l *loader) readObservability() {
 		l.Tracing.SamplingRate = 0
 	}
 	var profiling, text string
-	if l.take(values, "runtime.profiling", words("enabled", "disabled").at(&profiling), l.setting("ENABLE_PROFILING")) {
+	if l.take(values, "runtime.profiling", wordKind("enabled", "disabled").bind(&profiling), l.setting("ENABLE_PROFILING")) {
 		l.Profiling = profiling == "enabled"
 	}
 	l.takeMetricsEndpoint(values)
 	var interval time.Duration
-	if l.take(values, "requestMetrics.exportInterval", nanoseconds.at(&interval), nil) && interval > 0 {
+	if l.take(values, "requestMetrics.exportInterval", nanoseconds.bind(&interval), nil) && interval > 0 {
 		s := l.setting("OTEL_METRIC_EXPORT_INTERVAL")
 		s.source, s.found = l.setting("OBSERVABILITY_CONFIG").source, "OBSERVABILITY_CONFIG requestMetrics.exportInterval"
 		l.MetricsExportInterval = (interval + time.Millisecond - 1).Truncate(time.Millisecond)
 	}
 	// These are only checked.
-	l.take(values, "metrics.protocol", metricsBackend.at(&text), nil)
-	l.take(values, "metrics.endpoint", freeText.at(&text), nil)
-	l.take(values, "metrics.exportInterval", nanoseconds.at(&interval), nil)
-	l.take(values, "runtime.exportInterval", nanoseconds.at(&interval), nil)
+	l.take(values, "metrics.protocol", metricsBackend.bind(&text), nil)
+	l.take(values, "metrics.endpoint", freeText.bind(&text), nil)
+	l.take(values, "metrics.exportInterval", nanoseconds.bind(&interval), nil)
+	l.take(values, "runtime.exportInterval", nanoseconds.bind(&interval), nil)
 	delete(values, ".LoggingURLTemplate")
 	delete(values, ".EnableVarLogCollection")
 
@@ -133,7 +133,7 @@ func (l *loader) takeMetricsEndpoint(values observability) {
 	switch l.MetricsBackend {
 	case "", "prometheus":
 		port := l.setting("METRICS_PORT")
-		if l.take(values, path, listenAddress.at(&text), port) {
+		if l.take(values, path, listenAddress.bind(&text), port) {
 			var digits string
 			l.MetricsAddress, digits, _ = splitHostPort(text)
 			_ = port.value.set(digits)
@@ -142,7 +142,7 @@ func (l *loader) takeMetricsEndpoint(values observability) {
 		collector := l.setting("METRICS_COLLECTOR_ADDRESS")
 		l.take(values, path, collector.value, collector)
 	default:
-		l.take(values, path, freeText.at(&text), nil)
+		l.take(values, path, freeText.bind(&text), nil)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestObservabilityConfigSetsOnlySettingsThatAreNotSetIndividually(t *testing
 	if got := fields(cfg); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if !cfg.Given("METRICS_PORT") || cfg.Given("SERVING_REQUEST_LOG_TEMPLATE") != true || cfg.Given("TRACING_CONFIG_DEBUG") {
+	if !cfg.IsSet("METRICS_PORT") || cfg.IsSet("SERVING_REQUEST_LOG_TEMPLATE") != true || cfg.IsSet("TRACING_CONFIG_DEBUG") {
 		t.Error("only settings in OBSERVABILITY_CONFIG must count as set")
 	}
 

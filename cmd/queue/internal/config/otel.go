@@ -12,7 +12,7 @@ import (
 // OTel holds the settings with the names of OpenTelemetry's variables. They have the
 // same meaning as in queue-proxy.
 type OTel struct {
-	Both, Traces, Metrics OTLP // zero fields of Traces and Metrics default to Both
+	Shared, Traces, Metrics OTLP // zero fields of Traces and Metrics default to Shared
 
 	ResourceAttributes []otlp.KeyValue
 	Sampler            string // "" = TRACING_CONFIG_SAMPLE_RATE
@@ -124,13 +124,13 @@ func (c *Config) MetricsOverOTLP() (to otlp.Destination, files TLSFiles) {
 // no endpoint is set, the fallback is used unchanged.
 func (o *OTel) destination(signal *OTLP, path, protocol, fallback string) (to otlp.Destination, files TLSFiles) {
 	to = otlp.Destination{Protocol: protocol, Endpoint: fallback, Options: otlp.Options{
-		Headers: signal.Headers, Timeout: cmp.Or(signal.Timeout, o.Both.Timeout),
-		Gzip: cmp.Or(signal.Compression, o.Both.Compression) == "gzip",
+		Headers: signal.Headers, Timeout: cmp.Or(signal.Timeout, o.Shared.Timeout),
+		Gzip: cmp.Or(signal.Compression, o.Shared.Compression) == "gzip",
 	}}
 	if to.Headers == nil {
-		to.Headers = o.Both.Headers
+		to.Headers = o.Shared.Headers
 	}
-	for _, from := range []*OTLP{signal, &o.Both} {
+	for _, from := range []*OTLP{signal, &o.Shared} {
 		if from.Certificate != "" {
 			files.Certificates = append(files.Certificates, from.Certificate)
 		}
@@ -138,7 +138,7 @@ func (o *OTel) destination(signal *OTLP, path, protocol, fallback string) (to ot
 			files.Clients = append(files.Clients, ClientFiles{from.ClientCertificate, from.ClientKey})
 		}
 	}
-	endpoint := cmp.Or(signal.Endpoint, o.Both.Endpoint)
+	endpoint := cmp.Or(signal.Endpoint, o.Shared.Endpoint)
 	if endpoint == "" {
 		return to, files
 	}
@@ -149,7 +149,7 @@ func (o *OTel) destination(signal *OTLP, path, protocol, fallback string) (to ot
 	if signal.Endpoint == "" && protocol == otlp.ProtocolHTTP {
 		u = u.JoinPath(path)
 	}
-	if insecure := cmp.Or(signal.Insecure, o.Both.Insecure); insecure != "" && protocol == otlp.ProtocolGRPC {
+	if insecure := cmp.Or(signal.Insecure, o.Shared.Insecure); insecure != "" && protocol == otlp.ProtocolGRPC {
 		u.Scheme = map[string]string{"true": "http", "false": "https"}[insecure]
 	}
 	to.Endpoint, to.IsExact = u.String(), true

@@ -66,13 +66,13 @@ func aboveOne(text string) bool {
 // endpoint means https now, but it meant plaintext in earlier versions of the gate.
 func (l *loader) checkScheme(name string, signal *OTLP) {
 	s := l.setting(name)
-	if text := s.value.text(); text != "" && !strings.Contains(text, "://") && signal.Endpoint == "" && l.OTel.Both.Endpoint == "" {
+	if text := s.value.text(); text != "" && !strings.Contains(text, "://") && signal.Endpoint == "" && l.OTel.Shared.Endpoint == "" {
 		l.warn("%s=%s means https, as in Knative, and no longer plaintext: write http://%s or https://%s", s.found, text, text, text)
 	}
 }
 
 // checkProtocol warns if a variable contradicts the exporter's protocol.
-func (l *loader) checkProtocol(what, exporter, chosen, signal string) {
+func (l *loader) checkProtocol(label, exporter, chosen, signal string) {
 	for _, name := range []string{signal + "PROTOCOL", "PROTOCOL"} {
 		s := l.setting(otlpPrefix + name)
 		wanted := s.value.text()
@@ -80,7 +80,7 @@ func (l *loader) checkProtocol(what, exporter, chosen, signal string) {
 			continue
 		}
 		if isOTLP(chosen) && wanted != chosen {
-			l.warn("%s=%s has no effect: %s are sent over %s, as set by %s", s.name, wanted, what, chosen, l.setting(exporter).found)
+			l.warn("%s=%s has no effect: %s are sent over %s, as set by %s", s.name, wanted, label, chosen, l.setting(exporter).found)
 		}
 		return
 	}
@@ -89,11 +89,11 @@ func (l *loader) checkProtocol(what, exporter, chosen, signal string) {
 // checkClient warns about a client certificate without a key, and a key without
 // a certificate.
 func (l *loader) checkClient(signal string, o *OTLP) {
-	given, missing := otlpPrefix+signal+"CLIENT_CERTIFICATE", otlpPrefix+signal+"CLIENT_KEY"
+	present, missing := otlpPrefix+signal+"CLIENT_CERTIFICATE", otlpPrefix+signal+"CLIENT_KEY"
 	if o.ClientCertificate == "" {
-		given, missing = missing, given
+		present, missing = missing, present
 	}
-	if s := l.setting(given); (o.ClientCertificate == "") != (o.ClientKey == "") && l.isUsed(s) {
+	if s := l.setting(present); (o.ClientCertificate == "") != (o.ClientKey == "") && l.isUsed(s) {
 		l.warn("%s=%s is ignored: want %s as well", s.found, s.value.text(), missing)
 	}
 }
@@ -107,20 +107,20 @@ func (c *Config) writeExports(b *strings.Builder) {
 	// several settings are set, the first of them counts. If none of them is set, the
 	// result is "default".
 	first := func(names ...string) string {
-		given := slices.IndexFunc(names, c.Given)
-		if given < 0 {
+		i := slices.IndexFunc(names, c.IsSet)
+		if i < 0 {
 			return "default"
 		}
-		if s := c.setting(names[given]); s.source == fromEnvironment {
+		if s := c.setting(names[i]); s.source == fromEnvironment {
 			return s.found
 		}
-		return "--" + c.setting(names[given]).flag
+		return "--" + c.setting(names[i]).flag
 	}
 	traces, metrics := c.Exporters()
 	for _, export := range []struct {
-		what, signal, exporter, endpoint string
-		isUsed                           bool
-		destination                      func() (otlp.Destination, TLSFiles)
+		label, signal, exporter, endpoint string
+		isUsed                            bool
+		destination                       func() (otlp.Destination, TLSFiles)
 	}{
 		{"Traces", "TRACES_", "TRACING_CONFIG_BACKEND", "TRACING_CONFIG_ZIPKIN_ENDPOINT", isOTLP(traces), c.TracesOverOTLP},
 		{"Metrics", "METRICS_", "SERVING_REQUEST_METRICS_BACKEND", "METRICS_COLLECTOR_ADDRESS", isOTLP(metrics), c.MetricsOverOTLP},
@@ -133,16 +133,16 @@ func (c *Config) writeExports(b *strings.Builder) {
 		if u, err := url.Parse(shown); err == nil {
 			shown = u.Redacted()
 		}
-		fmt.Fprintf(b, "# %s are sent over %s (source: %s) to %s (source: %s)\n", export.what, to.Protocol, first(export.exporter), oneLine(shown),
+		fmt.Fprintf(b, "# %s are sent over %s (source: %s) to %s (source: %s)\n", export.label, to.Protocol, first(export.exporter), oneLine(shown),
 			first(otlpPrefix+export.signal+"ENDPOINT", otlpPrefix+"ENDPOINT", export.endpoint))
 	}
 	if traces != "none" {
 		share, ignoresParent := c.Sampling()
-		of := "of the requests whose sender made no sampling decision"
+		scope := "of the requests whose sender made no sampling decision"
 		if ignoresParent {
-			of = "of all requests"
+			scope = "of all requests"
 		}
-		fmt.Fprintf(b, "# A share of %s %s is traced (source: %s)\n", rate.format(share), of,
+		fmt.Fprintf(b, "# A share of %s %s is traced (source: %s)\n", rate.format(share), scope,
 			first("TRACING_CONFIG_DEBUG", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "TRACING_CONFIG_SAMPLE_RATE"))
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	otlpProtocol = words(otlp.ProtocolGRPC, otlp.ProtocolHTTP)
+	otlpProtocol = wordKind(otlp.ProtocolGRPC, otlp.ProtocolHTTP)
 
 	certificateFile = textKind("PATH", "a path", plain, accept(func(text string) bool { return strings.IndexByte(text, 0) < 0 }))
 
@@ -23,7 +23,7 @@ var (
 	exportInterval = ignoring(millisecondsFrom(1))
 
 	sampler = func() *kind[string] {
-		k := words(samplerOn, samplerOff, samplerRatio, parentBased+samplerOn, parentBased+samplerOff, parentBased+samplerRatio)
+		k := wordKind(samplerOn, samplerOff, samplerRatio, parentBased+samplerOn, parentBased+samplerOff, parentBased+samplerRatio)
 		k.hint = "SAMPLER"
 		return ignoring(k)
 	}()

@@ -21,12 +21,12 @@ func newWord(text string) word {
 
 // closest returns the index of the known word with the least distance from w. The
 // distance must be at most 2. For a known word with fewer letters than the parameter
-// short, it must be at most 1. The result is -1 if no word is close enough.
-func (w word) closest(known []word, short int) int {
+// shortLen, it must be at most 1. The result is -1 if no word is close enough.
+func (w word) closest(known []word, shortLen int) int {
 	found, best := -1, 3
 	for i, k := range known {
 		most := min(2, best-1)
-		if len(k.text) < short {
+		if len(k.text) < shortLen {
 			most = min(1, most)
 		}
 		// Reject most words without computing the distance. Each edit changes at most

@@ -26,8 +26,8 @@ func TestAServiceLinkVariableInPlaceOfASettingCountsAsUnset(t *testing.T) {
 	if err != nil || cfg.MetricsPort != 9091 || cfg.AdminPort != 8022 || cfg.StatusPort != 8023 || cfg.UserPort != 81 || cfg.Threads != 3 {
 		t.Fatalf("got %+v, %v", cfg, err)
 	}
-	if cfg.Given("METRICS_PORT") || len(warnings) != 1 {
-		t.Fatalf("given: %t, warnings %q", cfg.Given("METRICS_PORT"), warnings)
+	if cfg.IsSet("METRICS_PORT") || len(warnings) != 1 {
+		t.Fatalf("given: %t, warnings %q", cfg.IsSet("METRICS_PORT"), warnings)
 	}
 	for _, name := range []string{`ADMIN_PORT="udp://10.96.12.4:53"`, `METRICS_PORT="tcp://10.96.12.3:80"`, `STATUS_PORT="sctp://[fd00::1]:7"`} {
 		if !strings.Contains(warnings[0], name) {

@@ -16,16 +16,16 @@ import (
 // It is sent as one line of JSON. The message carries the descriptors (SCM_RIGHTS) in
 // the order of the field Sockets.
 type offer struct {
-	Refused string    `json:"refused,omitempty"` // reason; "" = not refused
-	Sockets []offered `json:"sockets,omitempty"`
+	RefusedReason string    `json:"refused,omitempty"` // reason; "" = not refused
+	Sockets       []offered `json:"sockets,omitempty"`
 	// Environment has the variables NOTIFY_SOCKET and FDSTORE of the service manager. The
 	// successor sets each of them that is missing in its own environment.
 	Environment map[string]string `json:"environment,omitempty"`
 }
 
 type offered struct {
-	Name   string `json:"name"`
-	IsHeld bool   `json:"held"` // the service manager has the socket
+	Name     string `json:"name"`
+	IsStored bool   `json:"held"` // the service manager has the socket
 }
 
 // maxOffer is the maximum length of an offer.
@@ -43,14 +43,16 @@ func (s *Set) Send(conn *net.UnixConn) error {
 	defer s.mu.Unlock() // the descriptors must stay open until they are sent
 	var fds []int
 	for name, in := range s.all {
-		o.Sockets = append(o.Sockets, offered{name, in.isHeld})
+		o.Sockets = append(o.Sockets, offered{name, in.isStored})
 		fds = append(fds, in.fd)
 	}
 	return o.send(conn, fds)
 }
 
 // Refuse tells the successor at the other end of conn why it gets no sockets.
-func Refuse(conn *net.UnixConn, reason string) error { return offer{Refused: reason}.send(conn, nil) }
+func Refuse(conn *net.UnixConn, reason string) error {
+	return offer{RefusedReason: reason}.send(conn, nil)
+}
 
 func (o offer) send(conn *net.UnixConn, fds []int) error {
 	line, err := json.Marshal(o)
@@ -75,8 +77,8 @@ func (s *Set) Receive(conn *net.UnixConn) error {
 	}
 	switch {
 	case err != nil:
-	case o.Refused != "":
-		err = errors.New("the running gate refuses: " + o.Refused)
+	case o.RefusedReason != "":
+		err = errors.New("the running gate refuses: " + o.RefusedReason)
 	case len(o.Sockets) != len(fds):
 		err = fmt.Errorf("the running gate has sent %d descriptors, want %d", len(fds), len(o.Sockets))
 	}
@@ -90,7 +92,7 @@ func (s *Set) Receive(conn *net.UnixConn) error {
 			_ = unix.Close(fds[i])
 			continue
 		}
-		s.all[in.Name] = &socket{port: p, fd: fds[i], isHeld: in.IsHeld, isInherited: true}
+		s.all[in.Name] = &socket{port: p, fd: fds[i], isStored: in.IsStored, isInherited: true}
 	}
 	for name, text := range o.Environment {
 		if (name == notifySocket || name == fdStore) && os.Getenv(name) == "" {

@@ -42,11 +42,11 @@ func (s *Set) inherit(lookup func(string) (string, bool), first int) error {
 	if err != nil {
 		return err
 	}
-	if passed, _ := lookup(listenFDs); count == 0 && passed != "" {
+	if fdsText, _ := lookup(listenFDs); count == 0 && fdsText != "" {
 		// LISTEN_PID is not this process. The sockets were passed to another process, for
 		// example to the shell that has started this process. Set close-on-exec, so that
 		// an application that this process starts does not get the sockets.
-		n, _ := strconv.Atoi(passed)
+		n, _ := strconv.Atoi(fdsText)
 		for fd := first; fd < first+min(n, maxPassed); fd++ {
 			unix.CloseOnExec(fd)
 		}
@@ -68,7 +68,7 @@ func (s *Set) inherit(lookup func(string) (string, bool), first int) error {
 		if err := unix.SetNonblock(fd, true); err != nil {
 			return fmt.Errorf("%s=%d: descriptor %d (%s): %w", listenFDs, count, fd, p.Name, err)
 		}
-		s.all[p.Name] = &socket{port: p, fd: fd, isHeld: true, isInherited: true}
+		s.all[p.Name] = &socket{port: p, fd: fd, isStored: true, isInherited: true}
 	}
 	return nil
 }
@@ -79,9 +79,9 @@ func parseVariables(lookup func(string) (string, bool), pid int) (count int, nam
 	if text == "" {
 		return 0, nil, nil
 	}
-	if of, _ := lookup(listenPID); of != strconv.Itoa(pid) {
-		if _, err := strconv.Atoi(of); err != nil && of != "" {
-			return 0, nil, fmt.Errorf("%s=%q: want the number of the process that %s is for", listenPID, of, listenFDs)
+	if pidText, _ := lookup(listenPID); pidText != strconv.Itoa(pid) {
+		if _, err := strconv.Atoi(pidText); err != nil && pidText != "" {
+			return 0, nil, fmt.Errorf("%s=%q: want the number of the process that %s is for", listenPID, pidText, listenFDs)
 		}
 		return 0, nil, nil // for another process
 	}
@@ -89,14 +89,14 @@ func parseVariables(lookup func(string) (string, bool), pid int) (count int, nam
 	if err != nil || count < 0 || count > len(ports) {
 		return 0, nil, fmt.Errorf("%s=%q: want a whole number from 0 to %d", listenFDs, text, len(ports))
 	}
-	given, hasNames := lookup(listenFDNames)
+	list, hasNames := lookup(listenFDNames)
 	names = make([]string, count)
-	if hasNames && given != "" {
-		words := strings.Split(given, ":")
-		if len(words) != count {
-			return 0, nil, fmt.Errorf("%s=%q: want %d names (%s=%d), separated by colons", listenFDNames, given, count, listenFDs, count)
+	if hasNames && list != "" {
+		parts := strings.Split(list, ":")
+		if len(parts) != count {
+			return 0, nil, fmt.Errorf("%s=%q: want %d names (%s=%d), separated by colons", listenFDNames, list, count, listenFDs, count)
 		}
-		copy(names, words)
+		copy(names, parts)
 	}
 	seen := map[string]bool{}
 	for i, name := range names {
@@ -104,10 +104,10 @@ func parseVariables(lookup func(string) (string, bool), pid int) (count int, nam
 		case name == "" || name == unnamed:
 			name = ports[i].Name
 		case portNamed(name) == nil:
-			return 0, nil, fmt.Errorf("%s=%q: name %q: want one of %s", listenFDNames, given, name, allNames())
+			return 0, nil, fmt.Errorf("%s=%q: name %q: want one of %s", listenFDNames, list, name, allNames())
 		}
 		if seen[name] {
-			return 0, nil, fmt.Errorf("%s=%q: two descriptors for %q (a descriptor without a name has the name of its position)", listenFDNames, given, name)
+			return 0, nil, fmt.Errorf("%s=%q: two descriptors for %q (a descriptor without a name has the name of its position)", listenFDNames, list, name)
 		}
 		seen[name], names[i] = true, name
 	}

@@ -93,7 +93,7 @@ func TestAnInheritedSocketIsNotPassedToChildrenAndDoesNotBlock(t *testing.T) {
 	if flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK == 0 {
 		t.Errorf("status flags %#x, %v: blocking", flags, err)
 	}
-	if !s.IsHeld(Serving) || !s.IsInherited(Serving) || s.IsHeld(TLS) {
+	if !s.IsStored(Serving) || !s.IsInherited(Serving) || s.IsStored(TLS) {
 		t.Error("the service manager has the socket, and no other")
 	}
 	in, err := s.Listen("QUEUE_SERVING_PORT", "", 1)
@@ -117,7 +117,7 @@ func TestSocketsArePassedToASuccessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer admin.Close()
-	s.all["admin"].isHeld = true
+	s.all["admin"].isStored = true
 	ours, theirs := unixPair(t)
 	next := New(zap.NewNop())
 	defer next.Close()
@@ -129,7 +129,7 @@ func TestSocketsArePassedToASuccessor(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}
-	if !next.IsHeld("admin") || !next.IsInherited("admin") {
+	if !next.IsStored("admin") || !next.IsInherited("admin") {
 		t.Error("the successor does not know that the service manager has the socket")
 	}
 	ln, err := next.Listen("ADMIN_PORT", "127.0.0.1", 1)

@@ -26,7 +26,7 @@ type Set struct {
 type socket struct {
 	port        *Port
 	fd          int
-	isHeld      bool // the service manager also has a descriptor of the socket
+	isStored    bool // the service manager also has a descriptor of the socket
 	isInherited bool // received from another process
 }
 
@@ -60,7 +60,7 @@ func (s *Set) InheritedDrain(path string) (*net.UnixListener, error) {
 	if ln == nil || err != nil {
 		return nil, err
 	}
-	ln.(*net.UnixListener).SetUnlinkOnClose(!s.IsHeld(Drain))
+	ln.(*net.UnixListener).SetUnlinkOnClose(!s.IsStored(Drain))
 	return ln.(*net.UnixListener), nil
 }
 
@@ -68,7 +68,7 @@ func (s *Set) InheritedDrain(path string) (*net.UnixListener, error) {
 // removes the file of the socket, unless the service manager has stored the socket.
 func (s *Set) AddDrain(ln *net.UnixListener) {
 	s.add(portNamed(Drain), ln)
-	ln.SetUnlinkOnClose(!s.IsHeld(Drain))
+	ln.SetUnlinkOnClose(!s.IsStored(Drain))
 }
 
 // inherited returns a listener for the inherited socket of p; nil = none.
@@ -103,7 +103,7 @@ func (s *Set) add(p *Port, ln syscall.Conn) {
 		return
 	}
 	fd := -1
-	_ = raw.Control(func(of uintptr) { fd, err = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) })
+	_ = raw.Control(func(original uintptr) { fd, err = unix.FcntlInt(original, unix.F_DUPFD_CLOEXEC, 0) })
 	if err != nil || fd < 0 {
 		s.log.Warn("a socket cannot be passed to a successor (queue upgrade)", zap.String("socket", p.Name), zap.Error(err))
 		return
@@ -142,13 +142,13 @@ func (s *Set) CheckUserPort(port int) error {
 	return nil
 }
 
-// IsHeld reports whether the service manager also has the socket, so that its backlog
+// IsStored reports whether the service manager also has the socket, so that its backlog
 // outlives this process.
-func (s *Set) IsHeld(name string) bool {
+func (s *Set) IsStored(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.all[name]
-	return in != nil && in.isHeld
+	return in != nil && in.isStored
 }
 
 // IsInherited reports whether this process has received the socket.

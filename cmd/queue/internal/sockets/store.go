@@ -14,21 +14,21 @@ const storeTimeout = time.Second
 // store passes a socket that the gate has opened to the service manager, which keeps the
 // descriptor during a restart of the gate. It does nothing if the service manager has no
 // descriptor store (FDSTORE). The caller holds s.mu.
-func (s *Set) store(in *socket) {
+func (s *Set) store(sock *socket) {
 	if os.Getenv(fdStore) == "" || os.Getenv(fdStore) == "0" || os.Getenv(notifySocket) == "" {
 		return
 	}
-	if err := tellManager("FDSTORE=1\nFDNAME="+in.port.Name, unix.UnixRights(in.fd)); err != nil {
-		s.log.Warn("systemd cannot store a socket: connections are refused during a restart", zap.String("socket", in.port.Name), zap.Error(err))
+	if err := tellManager("FDSTORE=1\nFDNAME="+sock.port.Name, unix.UnixRights(sock.fd)); err != nil {
+		s.log.Warn("systemd cannot store a socket: connections are refused during a restart", zap.String("socket", sock.port.Name), zap.Error(err))
 		return
 	}
-	in.isHeld = true
+	sock.isStored = true
 }
 
 // remove removes a socket from the service manager's store.
-func (s *Set) remove(in *socket) {
-	if in.isHeld && os.Getenv(fdStore) != "" && os.Getenv(notifySocket) != "" {
-		_ = tellManager("FDSTOREREMOVE=1\nFDNAME="+in.port.Name, nil)
+func (s *Set) remove(sock *socket) {
+	if sock.isStored && os.Getenv(fdStore) != "" && os.Getenv(notifySocket) != "" {
+		_ = tellManager("FDSTOREREMOVE=1\nFDNAME="+sock.port.Name, nil)
 	}
 }
 
