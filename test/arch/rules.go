@@ -43,6 +43,7 @@ var places = []dirRule{
 	// An HTTP/2 client in pkg/internal uses the HTTP/2 codec.
 	{"pkg/internal", []string{"pkg/gate/wire/h2"}},
 	{"internal/filewatch", nil},
+	{"internal/sockdiag", nil},
 	{"cmd/demo", nil},
 }
 

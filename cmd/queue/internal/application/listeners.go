@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/queuegate/queuegate/internal/sockdiag"
 )
 
 // listener is a listening TCP socket.
@@ -29,8 +31,19 @@ func (l listener) reachable() bool {
 // takes reports whether the listener accepts connections to 127.0.0.1:port.
 func (l listener) takes(port int) bool { return int(l.address.Port()) == port && l.reachable() }
 
-// listeners returns the listening sockets of this network namespace.
+// listeners returns the listening sockets of this network namespace. It reads the tables
+// in /proc, which takes milliseconds, only if the kernel does not support sock_diag.
 func listeners() (all []listener, err error) {
+	if found, err := sockdiag.Listeners(); err == nil {
+		for _, s := range found {
+			all = append(all, listener{s.Local, s.Inode})
+		}
+		return all, nil
+	}
+	return listenersFromTables()
+}
+
+func listenersFromTables() (all []listener, err error) {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		text, err := os.ReadFile(table)
 		if os.IsNotExist(err) { // a kernel without IPv6

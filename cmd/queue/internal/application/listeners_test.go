@@ -29,9 +29,16 @@ func TestListenersAreFoundWithTheirOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		fromTables, err := listenersFromTables()
+		if err != nil {
+			t.Fatal(err)
+		}
 		i := slices.IndexFunc(all, func(one listener) bool { return one.address == address })
 		if i < 0 {
 			t.Fatalf("%v is not in %v", address, all)
+		}
+		if !slices.Contains(fromTables, all[i]) {
+			t.Errorf("%+v is not in the list from /proc: %v", all[i], fromTables)
 		}
 		now, err := socketsOf(os.Getpid())
 		if err != nil {
@@ -54,12 +61,14 @@ func TestTheListOfListenersExcludesConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	all, err := listeners()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if slices.ContainsFunc(all, func(one listener) bool { return one.address.String() == c.LocalAddr().String() }) {
-		t.Errorf("%v is in %v", c.LocalAddr(), all)
+	for _, list := range []func() ([]listener, error){listeners, listenersFromTables} {
+		all, err := list()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(all, func(one listener) bool { return one.address.String() == c.LocalAddr().String() }) {
+			t.Errorf("%v is in %v", c.LocalAddr(), all)
+		}
 	}
 }
 
