@@ -45,6 +45,7 @@ func finish(c *client, p *peer) {
 }
 
 func TestTheQueueIsFirstInFirstOut(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
 	c, p := inFlight(t, k, g, "/0")
@@ -61,6 +62,7 @@ func TestTheQueueIsFirstInFirstOut(t *testing.T) {
 }
 
 func TestTheLimitBoundsRequestsInFlight(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=3")
 	var clients []*client
@@ -78,6 +80,7 @@ func TestTheLimitBoundsRequestsInFlight(t *testing.T) {
 }
 
 func TestTenTimesTheLimitAreQueuedAndFurtherRequestsAreRejected(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=2")
 	first, p := inFlight(t, k, g, "/first")
@@ -106,6 +109,7 @@ func TestTenTimesTheLimitAreQueuedAndFurtherRequestsAreRejected(t *testing.T) {
 }
 
 func TestQueueCapacityIsConfigurable(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=2")
 	c, p := inFlight(t, k, g, "/0")
@@ -144,6 +148,7 @@ func queueDepth(page map[string]float64) float64 {
 }
 
 func TestAQueuedClientThatDisconnectsFreesItsQueuePositionAndIsNotForwarded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")
 	inQueue := func(closeKind string, want float64) {
@@ -169,6 +174,7 @@ func TestAQueuedClientThatDisconnectsFreesItsQueuePositionAndIsNotForwarded(t *t
 }
 
 func TestWithoutALimitAllRequestsAreInFlight(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=0", "QUEUE_CAPACITY=1")
 	var clients []*client
@@ -183,6 +189,7 @@ func TestWithoutALimitAllRequestsAreInFlight(t *testing.T) {
 }
 
 func TestTheSlotIsReleasedWhenTheResponseBodyEnds(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
 	c, p := inFlight(t, k, g, "/0")
@@ -197,6 +204,7 @@ func TestTheSlotIsReleasedWhenTheResponseBodyEnds(t *testing.T) {
 }
 
 func TestTheSlotIsReleasedWhenAnUploadAfterAnEarlyResponseEnds(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
 	c := dial(t, g)
@@ -236,6 +244,7 @@ func (p *peer) waitsFor(k *container) (here bool) {
 }
 
 func TestTheSlotIsReleasedWhenTheTunnelEnds(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
 	c, p := upgraded(t, k, g, "", "")
@@ -254,6 +263,7 @@ func TestTheSlotIsReleasedWhenTheTunnelEnds(t *testing.T) {
 }
 
 func TestAClientThatDisconnectsReleasesItsSlotImmediately(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1")
 	for _, leave := range []func(*client){(*client).close, (*client).abort, (*client).closeWrite} {
@@ -267,6 +277,7 @@ func TestAClientThatDisconnectsReleasesItsSlotImmediately(t *testing.T) {
 }
 
 func TestAHardLimitReleasesTheSlotWhenTheContainerEndsTheRequest(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "CONCURRENCY_HARD=true")
 	for closeKind, end := range map[string]func(*peer){

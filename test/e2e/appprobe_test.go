@@ -262,6 +262,7 @@ func TestIstiosVariableForApplicationProbesIsAccepted(t *testing.T) {
 }
 
 func TestInvalidApplicationProbesAreAStartUpError(t *testing.T) {
+	t.Parallel()
 	const validProbe = `{"httpGet":{"port":1}}`
 	for _, x := range []struct{ probes, want string }{
 		{`{"/health/web/livez":` + validProbe + `}`, "/health/web/livez"},

@@ -28,6 +28,7 @@ func admittedWith(t *testing.T, k *container, g *gate, path string, fields ...st
 }
 
 func TestARequestWaitsUntilTheUnitsOfItsCostAreFree(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startCost(t, k)
 	a, atA := admittedWith(t, k, g.gate, "/a", "X-Tokens: 60")
@@ -47,6 +48,7 @@ func TestARequestWaitsUntilTheUnitsOfItsCostAreFree(t *testing.T) {
 }
 
 func TestARequestThatCostsMoreThanTheLimitIsServedAlone(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startCost(t, k)
 	a, atA := admittedWith(t, k, g.gate, "/a", "X-Tokens: 1")
@@ -59,6 +61,7 @@ func TestARequestThatCostsMoreThanTheLimitIsServedAlone(t *testing.T) {
 }
 
 func TestACancelledRequestReturnsItsUnits(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startCost(t, k)
 	a, _ := admittedWith(t, k, g.gate, "/a", "X-Tokens: 100")

@@ -7,6 +7,7 @@ import (
 )
 
 func TestAClientThatDisconnectsClosesItsUpstreamConnection(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	leave := map[string]func(*client){"close": (*client).close, "reset": (*client).abort, "half-close": (*client).closeWrite}
@@ -65,6 +66,7 @@ func TestAClientThatDisconnectsClosesItsUpstreamConnection(t *testing.T) {
 }
 
 func TestADisconnectReachesTheContainerWithinMilliseconds(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	var delays []time.Duration
@@ -90,6 +92,7 @@ func TestADisconnectReachesTheContainerWithinMilliseconds(t *testing.T) {
 }
 
 func TestAHalfClosedClientGetsNoResponseByDefault(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -102,6 +105,7 @@ func TestAHalfClosedClientGetsNoResponseByDefault(t *testing.T) {
 }
 
 func TestAHalfClosedClientGetsAResponseIfConfigured(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CLIENT_HALF_CLOSE=answer")
 	c := dial(t, g)

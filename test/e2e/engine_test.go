@@ -58,6 +58,7 @@ func startBraked(t *testing.T, k *container, e *enginePage, settings ...string) 
 }
 
 func TestRequestsWaitWhileTheEnginesPageShowsAQueue(t *testing.T) {
+	t.Parallel()
 	k, e := startContainer(t), startEnginePage(t)
 	e.shows(3, 0.5)
 	g := startBraked(t, k, e, "ENGINE_MAX_WAITING=2")
@@ -76,6 +77,7 @@ func TestRequestsWaitWhileTheEnginesPageShowsAQueue(t *testing.T) {
 }
 
 func TestAFullKVCacheOfTheEngineLetsOneRequestRun(t *testing.T) {
+	t.Parallel()
 	k, e := startContainer(t), startEnginePage(t)
 	e.shows(0, 0.93)
 	g := startBraked(t, k, e, "ENGINE_MAX_WAITING=10")
@@ -101,6 +103,7 @@ func TestAFullKVCacheOfTheEngineLetsOneRequestRun(t *testing.T) {
 }
 
 func TestAnInvalidEnginePageIsIgnoredUntilItIsValidAgain(t *testing.T) {
+	t.Parallel()
 	k, e := startContainer(t), startEnginePage(t)
 	e.text.Store("no metrics\n")
 	g := startBraked(t, k, e)
@@ -118,6 +121,7 @@ func TestAnInvalidEnginePageIsIgnoredUntilItIsValidAgain(t *testing.T) {
 }
 
 func TestThePageOfTheEngineIsReadOnlyWhileThereAreRequests(t *testing.T) {
+	t.Parallel()
 	k, e := startContainer(t), startEnginePage(t)
 	g := startBraked(t, k, e)
 	for range 2 {
@@ -132,6 +136,7 @@ func TestThePageOfTheEngineIsReadOnlyWhileThereAreRequests(t *testing.T) {
 }
 
 func TestTheGateIsNotReadyWhileTheEngineHasNoRoom(t *testing.T) {
+	t.Parallel()
 	k, e := startContainer(t), startEnginePage(t)
 	e.shows(9, 0.5)
 	g := startBraked(t, k, e, "READINESS_ROOM=50ms")
@@ -147,6 +152,7 @@ func TestTheGateIsNotReadyWhileTheEngineHasNoRoom(t *testing.T) {
 }
 
 func TestAPresetPreparesTheGateForAModelServer(t *testing.T) {
+	t.Parallel()
 	k, e := startContainer(t), startEnginePage(t)
 	e.shows(0, 0.1)
 	g, _, page := startObservedGate(t, k, "PRESET=vllm", "ENGINE_METRICS="+e.URL+"/metrics", "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")

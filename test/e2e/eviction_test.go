@@ -29,6 +29,7 @@ func urgentRequest(t *testing.T, g *gate) *client {
 }
 
 func TestAnOverdueRequestEvictsTheYoungestSheddableOne(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := evicting(t, k, "CONTAINER_CONCURRENCY=3")
 	older, atOlder := admittedWith(t, k, g, "/older", "Priority: 7")
@@ -50,6 +51,7 @@ func TestAnOverdueRequestEvictsTheYoungestSheddableOne(t *testing.T) {
 }
 
 func TestTheStatusOfAnEvictionIsConfigurable(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := evicting(t, k, "QUEUE_REFUSAL_STATUS=429")
 	victim, _ := admittedWith(t, k, g, "/victim", "Priority: 6")
@@ -59,6 +61,7 @@ func TestTheStatusOfAnEvictionIsConfigurable(t *testing.T) {
 }
 
 func TestAResponseCutByAnEvictionIsVisiblyIncomplete(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := evicting(t, k)
 	for name, c := range map[string]struct {
@@ -124,6 +127,7 @@ func evictedOver2(t *testing.T, k *container, g *gate, response string, fields .
 }
 
 func TestAnEvictedRequestOverHTTP2GetsAReplyOrAReset(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := evicting(t, k, "UPSTREAM_PROTOCOL=http1")
 	res, body, err := evictedOver2(t, k, g, "")
@@ -141,6 +145,7 @@ func TestAnEvictedRequestOverHTTP2GetsAReplyOrAReset(t *testing.T) {
 }
 
 func TestAnEvictedGRPCCallIsAborted(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := evicting(t, k, "UPSTREAM_PROTOCOL=http1")
 	fields := []string{"Content-Type: application/grpc", "Te: trailers"}
@@ -155,6 +160,7 @@ func TestAnEvictedGRPCCallIsAborted(t *testing.T) {
 }
 
 func TestWithAHardLimitAnEvictedRequestHoldsItsSlotUntilTheContainerCloses(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := evicting(t, k, "CONCURRENCY_HARD=true")
 	victim, p := admittedWith(t, k, g, "/victim", "Priority: 6")
@@ -168,6 +174,7 @@ func TestWithAHardLimitAnEvictedRequestHoldsItsSlotUntilTheContainerCloses(t *te
 
 // The gate sends a PING after RST_STREAM, and an HTTP/2 container acknowledges it.
 func TestWithAHardLimitAnEvictedStreamHoldsItsSlotUntilTheResetIsAcknowledged(t *testing.T) {
+	t.Parallel()
 	events := make(chan string, 10)
 	acknowledge := make(chan func() error, 1)
 	g := gateBefore(t, h2Script(nil, func(c *h2ScriptConn, f http2.Frame) bool {
@@ -211,6 +218,7 @@ func TestWithAHardLimitAnEvictedStreamHoldsItsSlotUntilTheResetIsAcknowledged(t 
 // The gate has sent the whole request, so it does not reset the stream when the client
 // disconnects.
 func TestWithAHardLimitAnAbandonedStreamCanBeEvicted(t *testing.T) {
+	t.Parallel()
 	events := make(chan string, 10)
 	g := gateBefore(t, h2Script(nil, func(c *h2ScriptConn, f http2.Frame) bool {
 		switch f := f.(type) {
@@ -240,6 +248,7 @@ func TestWithAHardLimitAnAbandonedStreamCanBeEvicted(t *testing.T) {
 }
 
 func TestTunnelsAndRequestsForUnlimitedPathsAreNotEvicted(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := evicting(t, k, "CONTAINER_CONCURRENCY=2", "UNLIMITED_PATHS=/free")
 	tunnel := dial(t, g)

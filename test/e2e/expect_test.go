@@ -8,6 +8,7 @@ import (
 const expecting = "POST /expect HTTP/1.1\r\nHost: gate.test\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
 
 func TestA100ContinueOfTheContainerIsForwardedOnce(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -27,6 +28,7 @@ func TestA100ContinueOfTheContainerIsForwardedOnce(t *testing.T) {
 }
 
 func TestTheContainersFinalResponseToAnExpectationIsForwarded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, line := range []string{"417 Expectation Failed", "413 Content Too Large", "401 Unauthorized"} {
@@ -69,6 +71,7 @@ func TestTheGateSends100AfterASecondOfSilence(t *testing.T) {
 }
 
 func TestAFinalResponseWithout100IsForwarded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -80,6 +83,7 @@ func TestAFinalResponseWithout100IsForwarded(t *testing.T) {
 }
 
 func TestABodySentWithoutWaitingFor100IsForwarded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -92,6 +96,7 @@ func TestABodySentWithoutWaitingFor100IsForwarded(t *testing.T) {
 }
 
 func TestAnUnknownExpectationGets417(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, value := range []string{"200-ok", "100-continue, other", "x"} {

@@ -18,6 +18,7 @@ func speaksHTTP1(c *client, k *container) {
 }
 
 func TestAContainerThatClosesBeforeTheResponseGives502(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -36,6 +37,7 @@ func TestAContainerThatClosesBeforeTheResponseGives502(t *testing.T) {
 }
 
 func TestAContainerThatResetsBeforeTheResponseGives502(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -51,6 +53,7 @@ func TestAContainerThatResetsBeforeTheResponseGives502(t *testing.T) {
 }
 
 func TestAMalformedResponseGives502(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, invalid := range []string{
@@ -89,6 +92,7 @@ func TestAMalformedResponseGives502(t *testing.T) {
 }
 
 func TestInvalidButUnambiguousResponsesAreRepaired(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	const clean = "HTTP/1.1 200 OK\r\nX: a b\r\n"
@@ -125,6 +129,7 @@ func TestInvalidButUnambiguousResponsesAreRepaired(t *testing.T) {
 }
 
 func TestATruncatedResponseIsTruncatedForTheClient(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, x := range []struct{ head, part string }{
@@ -157,6 +162,7 @@ func TestATruncatedResponseIsTruncatedForTheClient(t *testing.T) {
 }
 
 func TestAResetOfABodyDelimitedByCloseResetsTheClient(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -181,6 +187,7 @@ func TestAResetOfABodyDelimitedByCloseResetsTheClient(t *testing.T) {
 }
 
 func TestABrokenExchangeDoesNotAffectTheNextOne(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	healthy, faulty := dial(t, g), dial(t, g)

@@ -21,6 +21,7 @@ func seenBy(t *testing.T, k *container, g *gate, fields ...string) response {
 }
 
 func TestOnlyXForwardedForIsAddedToARequest(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	a := seenBy(t, k, g)
@@ -32,6 +33,7 @@ func TestOnlyXForwardedForIsAddedToARequest(t *testing.T) {
 }
 
 func TestPeerAddressIsAppendedToXForwardedFor(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, c := range []struct {
@@ -49,6 +51,7 @@ func TestPeerAddressIsAppendedToXForwardedFor(t *testing.T) {
 }
 
 func TestOnlyAMissingDateIsAddedToAResponse(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -76,6 +79,7 @@ func TestOnlyAMissingDateIsAddedToAResponse(t *testing.T) {
 }
 
 func TestForwardedIsGeneratedFromTheXForwardedFields(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, c := range []struct {
@@ -105,6 +109,7 @@ func TestForwardedIsGeneratedFromTheXForwardedFields(t *testing.T) {
 }
 
 func TestForwardedIsUnchangedIfPresentAndNotGeneratedWithoutXForwardedFields(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	seenBy(t, k, g, "X-A: b").lacks("Forwarded")
@@ -114,6 +119,7 @@ func TestForwardedIsUnchangedIfPresentAndNotGeneratedWithoutXForwardedFields(t *
 }
 
 func TestHopByHopFieldsOfARequestAreRemoved(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	if overHTTP2 {
@@ -170,6 +176,7 @@ func TestHopByHopFieldsOfARequestAreRemoved(t *testing.T) {
 }
 
 func TestContentLengthIsForwardedEvenIfTheConnectionFieldNamesIt(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -180,6 +187,7 @@ func TestContentLengthIsForwardedEvenIfTheConnectionFieldNamesIt(t *testing.T) {
 }
 
 func TestHopByHopFieldsOfAResponseAreRemoved(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -195,6 +203,7 @@ func TestHopByHopFieldsOfAResponseAreRemoved(t *testing.T) {
 }
 
 func TestOrderCaseAndRepetitionOfOtherFieldsAreUnchanged(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	lines := []string{
@@ -236,6 +245,7 @@ func TestOrderCaseAndRepetitionOfOtherFieldsAreUnchanged(t *testing.T) {
 }
 
 func TestGateFieldsOfTheClientAreRemoved(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -253,6 +263,7 @@ func TestGateFieldsOfTheClientAreRemoved(t *testing.T) {
 }
 
 func TestGateFieldsOfTheContainerAreRemoved(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -267,6 +278,7 @@ func TestGateFieldsOfTheContainerAreRemoved(t *testing.T) {
 }
 
 func TestHeadsUpToTheLimitsAreForwarded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	big := "X-Big: " + strings.Repeat("v", headLimit-1<<10)
@@ -294,6 +306,7 @@ func TestHeadsUpToTheLimitsAreForwarded(t *testing.T) {
 }
 
 func TestAHeadThatExceedsTheRestOfHeadMemoryGets503(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "HEAD_MEMORY=64Ki")
 	big := "X-Big: " + strings.Repeat("v", 40<<10)
@@ -329,6 +342,7 @@ func TestAHeadThatExceedsTheRestOfHeadMemoryGets503(t *testing.T) {
 }
 
 func TestMoreThan64OptionsInConnectionGet400(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	options := "X-A" + strings.Repeat(", x", 63)
@@ -348,6 +362,7 @@ func TestMoreThan64OptionsInConnectionGet400(t *testing.T) {
 }
 
 func TestHeadsBeyondTheLimitsGet431Or414(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	rejected(t, k, g, 431, request("GET", "/", "X-Big: "+strings.Repeat("v", headLimit)))

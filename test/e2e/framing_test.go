@@ -6,6 +6,7 @@ import (
 )
 
 func TestAmbiguousFramingIsRejectedAndNeverForwarded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	const post = "POST / HTTP/1.1\r\nHost: gate.test\r\n"
@@ -59,6 +60,7 @@ func TestAmbiguousFramingIsRejectedAndNeverForwarded(t *testing.T) {
 }
 
 func TestTransferEncodingIsChunkedInAnyCase(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, coding := range []string{"chunked", "Chunked", "CHUNKED"} {
@@ -79,6 +81,7 @@ func TestTransferEncodingIsChunkedInAnyCase(t *testing.T) {
 }
 
 func TestContentLengthIsForwardedAsIs(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, length := range []string{"3", "0"} {
@@ -99,6 +102,7 @@ func TestContentLengthIsForwardedAsIs(t *testing.T) {
 }
 
 func TestAMalformedChunkOfTheClientCutsBothConnections(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, invalid := range []string{"zz\r\n", "-1\r\nx", "3\r\nabcXX", "3 \x00\r\nabc\r\n", "fffffffffffffffff\r\n", "3\nabc\r\n", "\r\n", "0\r\nBad Trailer: x\r\n\r\n"} {
@@ -122,6 +126,7 @@ func TestAMalformedChunkOfTheClientCutsBothConnections(t *testing.T) {
 }
 
 func TestAMalformedChunkOfTheContainerCutsBothConnections(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, invalid := range []string{"zz\r\n", "-1\r\nx", "3\r\nabcXX", "fffffffffffffffff\r\n", "3\nabc\r\n", "\r\n"} {
@@ -143,6 +148,7 @@ func TestAMalformedChunkOfTheContainerCutsBothConnections(t *testing.T) {
 }
 
 func TestHTTP1VersionsAreServedAndOtherVersionsGet505(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, version := range []string{"HTTP/1.0", "HTTP/1.1", "HTTP/1.2", "HTTP/1.9"} {

@@ -223,6 +223,7 @@ func TestHTTP2OverTLSIsChosenByALPN(t *testing.T) {
 }
 
 func TestADrainWithAnIdleHTTP2ConnectionEndsWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "DRAIN_QUIET_SECONDS=0", "UPSTREAM_PROTOCOL=http1")
 	idle := dial(t, g)

@@ -6,6 +6,7 @@ import (
 )
 
 func TestAnHTTP10ClientGetsAResponseAndAClose(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, response := range []string{
@@ -31,6 +32,7 @@ func TestAnHTTP10ClientGetsAResponseAndAClose(t *testing.T) {
 }
 
 func TestAnHTTP10ClientKeepsItsConnectionOnRequest(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, value := range []string{"keep-alive", "Keep-Alive", "x, KEEP-ALIVE"} {
@@ -61,6 +63,7 @@ func TestAnHTTP10ClientKeepsItsConnectionOnRequest(t *testing.T) {
 }
 
 func TestAStreamReachesAnHTTP10ClientImmediately(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -78,6 +81,7 @@ func TestAStreamReachesAnHTTP10ClientImmediately(t *testing.T) {
 }
 
 func TestAnHTTP10PostWithALengthIsForwarded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -91,6 +95,7 @@ func TestAnHTTP10PostWithALengthIsForwarded(t *testing.T) {
 }
 
 func TestConnectionCloseOfAClientIsHonoured(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, value := range []string{"close", "Close", "x, close"} {

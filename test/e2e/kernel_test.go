@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,27 +10,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/queuegate/queuegate/internal/sockdiag"
 	"github.com/queuegate/queuegate/internal/testkit"
 	"github.com/queuegate/queuegate/test/internal/launch"
 )
 
-// socket is a line of the kernel's table of TCP sockets.
+// socket is the state of a TCP socket in the kernel.
 type socket struct {
 	unread         int // received bytes that the process has not read
 	timer          int // 2 = keep-alive
 	timerRemaining time.Duration
 }
 
-// gateSocket finds the gate's end of a client's connection.
+// gateSocket finds the gate's end of a client's connection. Tests poll it, so it reads the
+// kernel's table, which takes milliseconds, only if sock_diag does not know the connection.
 func (c *client) gateSocket() (socket, bool) {
 	c.t.Helper()
-	local, remote := hexAddr(c.net.RemoteAddr().String()), hexAddr(c.net.LocalAddr().String())
+	local, remote := c.net.RemoteAddr().(*net.TCPAddr).AddrPort(), c.net.LocalAddr().(*net.TCPAddr).AddrPort()
+	if s, err := sockdiag.Connection(local, remote); err == nil {
+		return socket{s.NumUnread, s.Timer, s.TimerRemaining}, true
+	}
+	localEnd, remoteEnd := hexAddr(local.String()), hexAddr(remote.String())
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		text, err := os.ReadFile(table)
 		must(c.t, err)
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)
-			if len(f) > 5 && strings.HasSuffix(f[1], local) && strings.HasSuffix(f[2], remote) {
+			if len(f) > 5 && strings.HasSuffix(f[1], localEnd) && strings.HasSuffix(f[2], remoteEnd) {
 				return parseSocket(c.t, f), true
 			}
 		}

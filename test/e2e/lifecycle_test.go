@@ -45,6 +45,7 @@ func TestADrainServesUntilItIsQuiet(t *testing.T) {
 }
 
 func TestADrainEndsAtOnceWhenNothingIsOpen(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "DRAIN_QUIET_SECONDS=0")
 	idle, _ := reused(t, k, g) // does not delay the drain
@@ -56,6 +57,7 @@ func TestADrainEndsAtOnceWhenNothingIsOpen(t *testing.T) {
 }
 
 func TestRequestsInFlightAndQueuedCompleteInADrain(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "DRAIN_QUIET_SECONDS=0", "CONTAINER_CONCURRENCY=1")
 	c, p := inFlight(t, k, g, "/0")
@@ -113,6 +115,7 @@ func TestADrainWaitsForTunnelsAtMostDrainTunnelSeconds(t *testing.T) {
 }
 
 func TestADrainEndsWithItsLastTunnel(t *testing.T) {
+	t.Parallel()
 	for _, quiet := range []string{"0", "0.1"} {
 		k := startContainer(t)
 		g := startGate(t, k, "DRAIN_QUIET_SECONDS="+quiet, "DRAIN_TUNNEL_SECONDS=600")
@@ -132,6 +135,7 @@ func TestADrainEndsWithItsLastTunnel(t *testing.T) {
 }
 
 func TestASecondSignalEndsADrainWithCode1(t *testing.T) {
+	t.Parallel()
 	for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		k := startContainer(t)
 		g := startGate(t, k, "DRAIN_QUIET_SECONDS=600")
@@ -319,6 +323,7 @@ func TestWaitForDrainWaitsForRequestsInProgress(t *testing.T) {
 }
 
 func TestSIGHUPWithoutACertificateChangesNothing(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := inFlight(t, k, g, "/")
@@ -332,6 +337,7 @@ func TestSIGHUPWithoutACertificateChangesNothing(t *testing.T) {
 }
 
 func TestQueueDrainStartsADrainAndWaitsForItsEnd(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := inFlight(t, k, g, "/")
@@ -355,6 +361,7 @@ func TestQueueDrainStartsADrainAndWaitsForItsEnd(t *testing.T) {
 }
 
 func TestQueueDrainWithoutAGateFailsClearly(t *testing.T) {
+	t.Parallel()
 	socket := shortTempDir(t) + "/none.sock"
 	code, _, stderr := runQueue(t, append(baseEnv(t), "DRAIN_SOCKET="+socket), "drain")
 	if code != 1 || !strings.Contains(stderr, socket) {
@@ -363,6 +370,7 @@ func TestQueueDrainWithoutAGateFailsClearly(t *testing.T) {
 }
 
 func TestAStaleDrainSocketDoesNotPreventAStart(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	first := startGate(t, k)
 	first.mayEnd = true
@@ -380,6 +388,7 @@ func TestAStaleDrainSocketDoesNotPreventAStart(t *testing.T) {
 }
 
 func TestTheGateRunsUntilSIGTERMAlthoughItsContainerHasEnded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	// The gate is ready, and responds to readiness probes.

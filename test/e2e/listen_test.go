@@ -6,6 +6,7 @@ import (
 )
 
 func TestARequestIsQueuedUntilTheContainerListens(t *testing.T) {
+	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k)
 	get, post := dial(t, g), dial(t, g)
@@ -57,6 +58,7 @@ func TestTheRequestTimeoutAppliesInTheConnectQueue(t *testing.T) {
 }
 
 func TestRequestsInTheConnectQueueUseSlotsAndQueueCapacity(t *testing.T) {
+	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")
 	first, second := queued(t, g, "/1"), queued(t, g, "/2")
@@ -69,6 +71,7 @@ func TestRequestsInTheConnectQueueUseSlotsAndQueueCapacity(t *testing.T) {
 }
 
 func TestWithoutALimitTheConnectQueueIsBoundedByQueueCapacity(t *testing.T) {
+	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=0", "QUEUE_CAPACITY=3", "UPSTREAM_WAIT=60s")
 	var waiting []*client
@@ -92,6 +95,7 @@ func TestWithoutALimitTheConnectQueueIsBoundedByQueueCapacity(t *testing.T) {
 }
 
 func TestAClientThatDisconnectsInTheConnectQueueFreesItsPositionAndIsNotForwarded(t *testing.T) {
+	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=0", "UPSTREAM_WAIT=60s", "UPSTREAM_RESTART_WAIT=60s")
 	for _, leave := range []func(*client){(*client).close, (*client).abort, (*client).closeWrite} {
@@ -111,6 +115,7 @@ func TestAClientThatDisconnectsInTheConnectQueueFreesItsPositionAndIsNotForwarde
 }
 
 func TestProbesGetResponsesWhileRequestsAreInTheConnectQueue(t *testing.T) {
+	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k)
 	waiting := queued(t, g, "/held")
@@ -121,6 +126,7 @@ func TestProbesGetResponsesWhileRequestsAreInTheConnectQueue(t *testing.T) {
 }
 
 func TestTrafficDoesNotWaitForReadiness(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, `SERVING_READINESS_PROBE={"tcpSocket":{"port":1,"host":"127.0.0.1"}}`, "READINESS_WAIT=10ms")
 	dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue").is(503, "")
@@ -129,6 +135,7 @@ func TestTrafficDoesNotWaitForReadiness(t *testing.T) {
 }
 
 func TestARequestIsQueuedWhileTheContainerRestarts(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "UPSTREAM_RESTART_WAIT=60s")
 	c, p := reused(t, k, g)

@@ -82,6 +82,7 @@ func (g *liveGate) problem() string {
 }
 
 func TestALowerLimitLetsRequestsInFlightFinish(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	v := newPodinfo(t)
 	v.annotate("concurrency", "3")
@@ -110,6 +111,7 @@ func TestALowerLimitLetsRequestsInFlightFinish(t *testing.T) {
 }
 
 func TestChangesOfSettingsUnderLoadLoseNoRequest(t *testing.T) {
+	t.Parallel()
 	port := startServer(t, nil, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	v := newPodinfo(t)
 	v.annotate()
@@ -167,6 +169,7 @@ func TestChangesOfSettingsUnderLoadLoseNoRequest(t *testing.T) {
 }
 
 func TestAnInvalidAnnotationKeepsTheSettingsAndIsReported(t *testing.T) {
+	t.Parallel()
 	const problem = `queuegate.dev/timeout="soon": want whole seconds, 1 or more`
 	k := startContainer(t)
 	v := newPodinfo(t)
@@ -211,6 +214,7 @@ func TestAnInvalidAnnotationKeepsTheSettingsAndIsReported(t *testing.T) {
 }
 
 func TestSettingsMissingFromTheAllowListCannotBeChanged(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	v := newPodinfo(t)
 	v.annotate("concurrency", "2")
@@ -226,6 +230,7 @@ func TestSettingsMissingFromTheAllowListCannotBeChanged(t *testing.T) {
 }
 
 func TestASettingsFileSwitchesTheRequestLogAndTimeouts(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	v := newPodinfo(t)
 	v.annotate()
@@ -264,6 +269,7 @@ func TestASettingsFileSwitchesTheRequestLogAndTimeouts(t *testing.T) {
 }
 
 func TestCheckPrintsLiveSettings(t *testing.T) {
+	t.Parallel()
 	v := newPodinfo(t)
 	v.annotate("concurrency", "4")
 	env := append(baseEnv(t), "ANNOTATIONS_FILE="+v.path())

@@ -39,9 +39,9 @@ func runAll(m *testing.M) (int, error) {
 		return 0, err
 	}
 	// Most tests wait for timeouts, so more tests than processors can run at a time.
-	parallel := "4"
+	parallel := "6"
 	if repeats { // three processes run at the same time
-		parallel = "3"
+		parallel = "4"
 	}
 	flag.Parse()
 	if err := flag.Set("test.parallel", parallel); err != nil {

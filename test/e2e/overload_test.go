@@ -31,6 +31,7 @@ func inOrder(t *testing.T, k *container, c *client, p *peer, waiting map[string]
 }
 
 func TestTheFairQueueAlternatesBetweenKeys(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_FAIR_BY=header:X-Tenant")
 	c, p := inFlight(t, k, g, "/0")
@@ -55,6 +56,7 @@ func TestTheFairQueueAlternatesBetweenKeys(t *testing.T) {
 }
 
 func TestAFullFairQueueShedsTheNewestRequestOfTheKeyWithMostQueued(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=3", "QUEUE_FAIR_BY=path:1")
 	c, p := inFlight(t, k, g, "/0")
@@ -69,6 +71,7 @@ func TestAFullFairQueueShedsTheNewestRequestOfTheKeyWithMostQueued(t *testing.T)
 }
 
 func TestAHigherPriorityIsAdmittedFirstAndALowerOneIsShed(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=3", "QUEUE_PRIORITY_BY=header:Priority")
 	c, p := inFlight(t, k, g, "/0")
@@ -188,6 +191,7 @@ func TestRetryAfterIsAsLongAsTheQueueNeedsToDrain(t *testing.T) {
 }
 
 func TestAnAutoLimitStartsSmallAndGrowsWithUse(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=auto:2-40")
 	limit := func() float64 { return figures(g, page)["queuegate_concurrency_limit"] }

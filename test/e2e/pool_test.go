@@ -12,6 +12,7 @@ import (
 )
 
 func TestAConnectionThatTheContainerClosedIsNotUsed(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, closeKind := range []string{"close", "half-close", "reset"} {
@@ -57,6 +58,7 @@ func reused(t *testing.T, k *container, g *gate) (*client, *peer) {
 }
 
 func TestAnIdempotentRequestOnAConnectionThatClosesIsRetriedOnce(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, method := range []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE"} {
@@ -81,6 +83,7 @@ func TestAnIdempotentRequestOnAConnectionThatClosesIsRetriedOnce(t *testing.T) {
 }
 
 func TestARequestIsRetriedOnlyOnce(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := reused(t, k, g)
@@ -95,6 +98,7 @@ func TestARequestIsRetriedOnlyOnce(t *testing.T) {
 }
 
 func TestARequestIsNotRetriedAfterItsResponseBegan(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := reused(t, k, g)
@@ -107,6 +111,7 @@ func TestARequestIsNotRetriedAfterItsResponseBegan(t *testing.T) {
 }
 
 func TestANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	for _, method := range []string{"POST", "PATCH", "PURGE"} {
 		for _, closeKind := range []string{"close", "reset"} {
@@ -128,6 +133,7 @@ func TestANonIdempotentRequestIsNotRetriedAfterBytesWereSent(t *testing.T) {
 }
 
 func TestBytesAfterAResponseAreNotTheNextResponse(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
@@ -159,6 +165,7 @@ func TestBytesAfterAResponseAreNotTheNextResponse(t *testing.T) {
 }
 
 func TestAnUnsolicitedResponseClosesTheConnection(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, unasked := range []string{
@@ -181,6 +188,7 @@ func TestAnUnsolicitedResponseClosesTheConnection(t *testing.T) {
 }
 
 func TestBytesOfAForbiddenResponseBodyAreNotTakenAsTheNextResponse(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, x := range []struct{ method, head string }{
@@ -267,6 +275,7 @@ func TestConnectionsAreRetiredBeforeTheContainerClosesThem(t *testing.T) {
 }
 
 func TestConcurrentResponsesReachTheirRequests(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	const n = 40

@@ -18,6 +18,7 @@ func notReady(k *container) []string {
 }
 
 func TestAReadinessProbeGets200WhileTheContainerIsReady(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, agent := range proberAgents {
@@ -39,6 +40,7 @@ func TestAReadinessProbeGets200WhileTheContainerIsReady(t *testing.T) {
 }
 
 func TestAReadinessProbeGetsAnEmpty503WhileTheContainerIsNotReady(t *testing.T) {
+	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, notReady(k)...)
 	for _, agent := range append(proberAgents, "curl/8", "") {
@@ -57,6 +59,7 @@ func TestAReadinessProbeGetsAnEmpty503WhileTheContainerIsNotReady(t *testing.T) 
 }
 
 func TestProbeFieldsMatchNamesInAnyCaseAndTheFirstValueCounts(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	dial(t, g).get("/", "uSeR-aGeNt: kube-probe/1", "k-NETWORK-probe:   queue  ").is(200, "queue")
@@ -91,6 +94,7 @@ func forwarded(t *testing.T, k *container, g *gate, fields ...string) response {
 }
 
 func TestProberWithAnyOtherProbeValueGets400(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, agent := range proberAgents {
@@ -105,6 +109,7 @@ func TestProberWithAnyOtherProbeValueGets400(t *testing.T) {
 }
 
 func TestAQueueProbeOfAnyUserAgentGetsALocalReply(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, agent := range []string{"", "curl/8", "kube-probe", "Knative-Ingress-Probe", "Go-http-client/1.1"} {
@@ -117,6 +122,7 @@ func TestAQueueProbeOfAnyUserAgentGetsALocalReply(t *testing.T) {
 }
 
 func TestNetworkProbeEchoesTheHashWhileTheContainerIsDown(t *testing.T) {
+	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, notReady(k)...)
 	c := dial(t, g)
@@ -133,6 +139,7 @@ func TestNetworkProbeEchoesTheHashWhileTheContainerIsDown(t *testing.T) {
 }
 
 func TestNetworkProbeWithoutHashGets400(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	want := `a probe request must contain a non-empty "K-Network-Hash" header` + "\n"
@@ -142,6 +149,7 @@ func TestNetworkProbeWithoutHashGets400(t *testing.T) {
 }
 
 func TestRequestsWithFieldsThatOnlyResembleProbesAreForwarded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, fields := range [][]string{
@@ -162,6 +170,7 @@ func TestRequestsWithFieldsThatOnlyResembleProbesAreForwarded(t *testing.T) {
 }
 
 func TestTheKubeletProbeFieldDoesNotBypassTheConcurrencyLimit(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=0")
 	first := dial(t, g)
@@ -174,6 +183,7 @@ func TestTheKubeletProbeFieldDoesNotBypassTheConcurrencyLimit(t *testing.T) {
 }
 
 func TestProbesWhileDrainingGet503ShuttingDown(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "DRAIN_QUIET_SECONDS=60")
 	g.signal(syscall.SIGTERM)
@@ -193,6 +203,7 @@ func TestProbesWhileDrainingGet503ShuttingDown(t *testing.T) {
 }
 
 func TestOptionsStarGetsALocalReply(t *testing.T) {
+	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -203,6 +214,7 @@ func TestOptionsStarGetsALocalReply(t *testing.T) {
 }
 
 func TestQueueProbeEchoesAHash(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	a := dial(t, g).get("/", "User-Agent: kube-probe/1", "K-Network-Probe: queue", "K-Network-Hash: abc")
@@ -212,6 +224,7 @@ func TestQueueProbeEchoesAHash(t *testing.T) {
 }
 
 func TestProbesMayUseEveryFormOfHTTP1(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	const probe = "User-Agent: kube-probe/1\r\nK-Network-Probe: queue\r\n"
@@ -248,6 +261,7 @@ func TestProbesMayUseEveryFormOfHTTP1(t *testing.T) {
 }
 
 func TestProbesAreNeitherCountedNorQueued(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1")
 	first, second := dial(t, g), dial(t, g)
@@ -277,6 +291,7 @@ func TestProbesAreNeitherCountedNorQueued(t *testing.T) {
 }
 
 func TestWithoutAReadinessProbeTheUserPortIsProbed(t *testing.T) {
+	t.Parallel()
 	a := newApp(t)
 	for _, s := range [][]string{
 		{"SERVING_READINESS_PROBE="}, {"SERVING_READINESS_PROBE=[null]"}, {"SERVING_READINESS_PROBE=[null]", "ENABLE_MULTI_CONTAINER_PROBES=true"},
@@ -289,6 +304,7 @@ func TestWithoutAReadinessProbeTheUserPortIsProbed(t *testing.T) {
 }
 
 func TestWithReadinessProbeNoneTheContainerIsAlwaysReady(t *testing.T) {
+	t.Parallel()
 	k := startSilentContainer(t)
 	for _, s := range [][]string{
 		{"SERVING_READINESS_PROBE=none"}, {"SERVING_READINESS_PROBE=[]", "ENABLE_MULTI_CONTAINER_PROBES=true"},

@@ -88,6 +88,7 @@ func TestEveryReadinessFailureIsNamedInTheResponseAndInTheLog(t *testing.T) {
 }
 
 func TestAnExecProbeIsRejectedWithTheAlternatives(t *testing.T) {
+	t.Parallel()
 	for _, probe := range []string{`{"exec":{"command":["true"]}}`, `[{"tcpSocket":{}},{"exec":{"command":["true"]}}]`} {
 		code, _, stderr := runQueue(t, append(baseEnv(t), "ENABLE_MULTI_CONTAINER_PROBES=true", "SERVING_READINESS_PROBE="+probe))
 		if code != 2 || !strings.Contains(stderr, "exec") || !strings.Contains(stderr, "httpGet, tcpSocket or grpc") {

@@ -6,6 +6,7 @@ import (
 )
 
 func TestInterimResponsesAreForwardedInOrder(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -30,6 +31,7 @@ func TestInterimResponsesAreForwardedInOrder(t *testing.T) {
 }
 
 func TestInterimResponsesInOneSegmentWithTheFinalOneAreForwarded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -43,6 +45,7 @@ func TestInterimResponsesInOneSegmentWithTheFinalOneAreForwarded(t *testing.T) {
 }
 
 func TestInterimResponsesAreNotSentToAnHTTP10Client(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -57,6 +60,7 @@ func TestInterimResponsesAreNotSentToAnHTTP10Client(t *testing.T) {
 }
 
 func TestRequestTrailersReachTheContainer(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -79,6 +83,7 @@ func TestRequestTrailersReachTheContainer(t *testing.T) {
 }
 
 func TestResponseTrailersReachTheClient(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -99,6 +104,7 @@ func TestResponseTrailersReachTheClient(t *testing.T) {
 }
 
 func TestFramingAndRoutingFieldsAreDroppedFromTrailers(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	const bad = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nHost: evil.test\r\n"
@@ -124,6 +130,7 @@ func TestFramingAndRoutingFieldsAreDroppedFromTrailers(t *testing.T) {
 }
 
 func TestResponsesWithoutABodyEndAtTheirHead(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -177,6 +184,7 @@ func TestResponsesWithoutABodyEndAtTheirHead(t *testing.T) {
 }
 
 func TestContentLengthIsRemovedFromInterimResponses(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -193,6 +201,7 @@ func TestContentLengthIsRemovedFromInterimResponses(t *testing.T) {
 }
 
 func TestStatusAndReasonAreForwardedUnchanged(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	lines := []string{
@@ -212,6 +221,7 @@ func TestStatusAndReasonAreForwardedUnchanged(t *testing.T) {
 }
 
 func TestResponsesAreSentAsHTTP11(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -234,6 +244,7 @@ func TestResponsesAreSentAsHTTP11(t *testing.T) {
 }
 
 func TestABodyDelimitedByCloseArrivesComplete(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, version := range []string{"HTTP/1.0", "HTTP/1.1"} {
@@ -249,6 +260,7 @@ func TestABodyDelimitedByCloseArrivesComplete(t *testing.T) {
 }
 
 func TestPipelinedRequestsGetResponsesInOrder(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)

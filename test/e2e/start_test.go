@@ -9,6 +9,7 @@ import (
 )
 
 func TestATakenPortGivesAClearErrorAndCode1(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"QUEUE_SERVING_PORT", "ADMIN_PORT"} {
 		l, err := net.Listen("tcp", ":0")
 		must(t, err)
@@ -26,6 +27,7 @@ func TestATakenPortGivesAClearErrorAndCode1(t *testing.T) {
 }
 
 func TestAllProblemsOfAConfigurationAreReportedWithCode2(t *testing.T) {
+	t.Parallel()
 	invalid := []string{
 		"CONTAINER_CONCURRENCY=-1", "USER_PORT=x", "QUEUE_SERVING_PORT=0x50", "REVISION_TIMEOUT_SECONDS=0",
 		"REVISION_IDLE_TIMEOUT_SECONDS=-2", "QUEUE_CAPACITY=many", "QUEUE_MAX_WAIT=soon", "CONCURRENCY_HARD=perhaps",
@@ -52,6 +54,7 @@ func TestAllProblemsOfAConfigurationAreReportedWithCode2(t *testing.T) {
 }
 
 func TestEmptyVariablesFromKnativeCountAsUnset(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "ROOT_CA=", "QUEUE_PROXY_TLS_MIN_VERSION=", "QUEUE_PROXY_TLS_MAX_VERSION=", "QUEUE_PROXY_TLS_CIPHER_SUITES=",
 		"QUEUE_PROXY_TLS_CURVE_PREFERENCES=", "SERVING_LOGGING_LEVEL=", "SERVING_SERVICE=", "SERVING_READINESS_PROBE=",
@@ -64,6 +67,7 @@ func TestEmptyVariablesFromKnativeCountAsUnset(t *testing.T) {
 // For a Service named profiling, Kubernetes sets PROFILING_PORT in the pods of its
 // namespace. The gate must not read that variable as its setting.
 func TestServiceLinkVariablesAndMisspeltSettingsCauseWarnings(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "PROFILING_PORT=tcp://10.96.12.3:80", "APP_PROBE_PORT=udp://10.96.12.4:53", "CONTAINER_CONCURENCY=5",
 		"PROFILING_SERVICE_HOST=10.96.12.3", "KUBERNETES_SERVICE_HOST=10.96.0.1")
@@ -84,6 +88,7 @@ func TestServiceLinkVariablesAndMisspeltSettingsCauseWarnings(t *testing.T) {
 }
 
 func TestAMisspeltFlagOrCommandIsAnErrorThatNamesTheRightOne(t *testing.T) {
+	t.Parallel()
 	for arg, want := range map[string]string{"--user-prot=81": "did you mean --user-port?", "drian": "did you mean queue drain?"} {
 		code, _, stderr := runQueue(t, baseEnv(t), arg)
 		if code != 2 || !strings.Contains(stderr, want) {
@@ -93,6 +98,7 @@ func TestAMisspeltFlagOrCommandIsAnErrorThatNamesTheRightOne(t *testing.T) {
 }
 
 func TestAnUnknownTracingBackendCausesAWarning(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "SERVING_REQUEST_METRICS_BACKEND=stackdriver", "TRACING_CONFIG_BACKEND=stackdriver",
 		`OBSERVABILITY_CONFIG={"LoggingURLTemplate":"x","EnableVarLogCollection":false,"later":1}`)
@@ -128,6 +134,7 @@ func ownLines(g *gate) (lines []ownLine) {
 
 // Knative's default installation sets SERVING_LOGGING_CONFIG to "".
 func TestLogLinesHaveTheFieldsOfKnativesLogs(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	identity := []string{"SERVING_NAMESPACE=ns", "SERVING_CONFIGURATION=hello", "SERVING_REVISION=hello-00001", "SERVING_POD=hello-x"}
 	for config, severity := range map[string]string{"": "INFO", `{"encoderConfig":{"levelKey":"severity","messageKey":"message","nameKey":"logger","levelEncoder":""}}`: "info"} {
@@ -147,6 +154,7 @@ func TestLogLinesHaveTheFieldsOfKnativesLogs(t *testing.T) {
 }
 
 func TestTheFlagsCheckVersionAndHelpPrintAndExit(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		arg   string
 		wants []string
@@ -168,6 +176,7 @@ func TestTheFlagsCheckVersionAndHelpPrintAndExit(t *testing.T) {
 }
 
 func TestAFlagOverridesTheEnvironment(t *testing.T) {
+	t.Parallel()
 	code, stdout, stderr := runQueue(t, append(baseEnv(t), "USER_PORT=4321"), "--check", "--user-port", "1234")
 	if code != 0 || !strings.Contains(stdout, "1234") || strings.Contains(stdout, "4321") {
 		t.Errorf("code %d, stdout %s, stderr %s", code, stdout, stderr)

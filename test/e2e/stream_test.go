@@ -15,6 +15,7 @@ const (
 )
 
 func TestChunksAreForwardedInBothDirectionsConcurrently(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -50,6 +51,7 @@ func TestChunksAreForwardedInBothDirectionsConcurrently(t *testing.T) {
 }
 
 func TestEachByteOfASlowBodyIsForwardedImmediately(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -73,6 +75,7 @@ func TestEachByteOfASlowBodyIsForwardedImmediately(t *testing.T) {
 }
 
 func TestAnEventIsForwardedImmediately(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, framing := range []string{"Transfer-Encoding: chunked\r\n", "Connection: close\r\n"} {
@@ -103,6 +106,7 @@ func TestAnEventIsForwardedImmediately(t *testing.T) {
 }
 
 func TestARequestBodyIsForwardedBeforeTheResponseBegins(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -117,6 +121,7 @@ func TestARequestBodyIsForwardedBeforeTheResponseBegins(t *testing.T) {
 }
 
 func TestAnEarlyResponseIsForwardedDuringTheUpload(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	const size = 1 << 20
@@ -145,6 +150,7 @@ func TestAnEarlyResponseIsForwardedDuringTheUpload(t *testing.T) {
 }
 
 func TestAnEarlyResponseAnnouncesTheCloseOfItsConnection(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, x := range []struct{ framing, part, rest string }{
@@ -174,6 +180,7 @@ func TestAnEarlyResponseAnnouncesTheCloseOfItsConnection(t *testing.T) {
 }
 
 func TestAContainersCloseAfterACompleteRequestKeepsTheClientConnection(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -195,6 +202,7 @@ func TestAContainersCloseAfterACompleteRequestKeepsTheClientConnection(t *testin
 }
 
 func TestAnEarlyResponseOfAContainerThatClosesIsForwardedCompletely(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	body := strings.Repeat("no ", 10_000)
@@ -219,6 +227,7 @@ func TestAnEarlyResponseOfAContainerThatClosesIsForwardedCompletely(t *testing.T
 }
 
 func TestAResponseStreamsWhileTheContainerIgnoresTheUpload(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
@@ -260,6 +269,7 @@ func stalled(t *testing.T, count func() int64) int64 {
 }
 
 func TestAClientThatDoesNotReadBlocksTheContainer(t *testing.T) {
+	t.Parallel()
 	const size = 256 << 20
 	k := startContainer(t)
 	g := startGate(t, k)
@@ -287,6 +297,7 @@ func TestAClientThatDoesNotReadBlocksTheContainer(t *testing.T) {
 }
 
 func TestAContainerThatDoesNotReadBlocksTheClient(t *testing.T) {
+	t.Parallel()
 	const size = 256 << 20
 	k := startContainer(t)
 	g := startGate(t, k)

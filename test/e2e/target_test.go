@@ -7,6 +7,7 @@ import (
 )
 
 func TestTheTargetIsForwardedUnchanged(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	targets := []string{
@@ -31,6 +32,7 @@ func TestTheTargetIsForwardedUnchanged(t *testing.T) {
 }
 
 func TestRawBytesInATargetArriveRawOrPercentEncoded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, raw := range []string{"\"", "<", ">", "^", "{", "}", "|", `\`, "`", "\xc3\xa9", "\xff", "[", "]"} {
@@ -92,6 +94,7 @@ func rejected(t *testing.T, k *container, g *gate, status int, raw string) {
 }
 
 func TestAMalformedTargetGets400AndTheConnectionIsClosed(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, target := range []string{
@@ -104,6 +107,7 @@ func TestAMalformedTargetGets400AndTheConnectionIsClosed(t *testing.T) {
 }
 
 func TestAbsoluteFormBecomesPathAndHost(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, c := range []struct{ target, line, host string }{
@@ -131,6 +135,7 @@ func TestAbsoluteFormBecomesPathAndHost(t *testing.T) {
 }
 
 func TestConnectGets405AndGetStarGets400(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	rejected(t, k, g, 405, "CONNECT example.test:443 HTTP/1.1\r\nHost: example.test:443\r\n\r\n")
@@ -144,6 +149,7 @@ func TestConnectGets405AndGetStarGets400(t *testing.T) {
 }
 
 func TestMissingDoubledOrMalformedHostGets400(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	cases := []string{
@@ -168,6 +174,7 @@ func TestMissingDoubledOrMalformedHostGets400(t *testing.T) {
 }
 
 func TestHostReachesTheContainer(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	ownAddress := fmt.Sprintf("127.0.0.1:%d", k.port)

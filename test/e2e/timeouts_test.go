@@ -260,6 +260,7 @@ func TestTunnelMaxSecondsCutsATunnel(t *testing.T) {
 }
 
 func TestClientConnectionsHaveKeepAliveOf15Seconds(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	check := func(c *client) {

@@ -36,6 +36,7 @@ func TestTheHTTP1ContractAppliesOverTLS(t *testing.T) {
 }
 
 func TestTLS12AndTLS13ServeConsecutiveRequests(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
@@ -64,6 +65,7 @@ func TestTLS12AndTLS13ServeConsecutiveRequests(t *testing.T) {
 }
 
 func TestProbesGetResponsesOverTLS(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	c := dialTLS(t, g, nil)
@@ -73,6 +75,7 @@ func TestProbesGetResponsesOverTLS(t *testing.T) {
 }
 
 func TestLargeBodiesOverTLSUseBoundedMemory(t *testing.T) {
+	t.Parallel()
 	const size = 96 << 20
 	k := startContainer(t)
 	g := startTLSGate(t, k)
@@ -103,6 +106,7 @@ func TestLargeBodiesOverTLSUseBoundedMemory(t *testing.T) {
 }
 
 func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	open := func() (*tlsClient, *peer) {
@@ -146,6 +150,7 @@ func TestATunnelOverTLSForwardsHalfClosesInBothDirections(t *testing.T) {
 }
 
 func TestADisconnectOverTLSReachesTheContainerWithinMilliseconds(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	var delays []time.Duration
@@ -174,6 +179,7 @@ func TestADisconnectOverTLSReachesTheContainerWithinMilliseconds(t *testing.T) {
 }
 
 func TestAResponseDelimitedByCloseEndsWithCloseNotify(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	var p *peer
@@ -201,6 +207,7 @@ func TestAResponseDelimitedByCloseEndsWithCloseNotify(t *testing.T) {
 }
 
 func TestADrainOverTLSAnnouncesTheCloseAndEndsIdleConnectionsWithCloseNotify(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startTLSGate(t, k, "DRAIN_QUIET_SECONDS=1")
 	idle := dialTLS(t, g, nil)
@@ -231,6 +238,7 @@ func TestADrainOverTLSAnnouncesTheCloseAndEndsIdleConnectionsWithCloseNotify(t *
 }
 
 func TestBytesThatAreNotTLSEndOnlyTheirOwnConnection(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startTLSGate(t, k)
 	c := dialAddr(t, g.secure)

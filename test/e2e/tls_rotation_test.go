@@ -89,6 +89,7 @@ func (g *tlsGate) mountFiles(generation int, write func(dir string), files ...st
 // The volume of a pod certificate is projected: it has the credential bundle and the CA
 // certificates of a ClusterTrustBundle. Clients have SPIFFE URIs.
 func TestAPodCertificateServesAndIsRotatedWithItsTrustBundle(t *testing.T) {
+	t.Parallel()
 	const caller = "spiffe://cluster.local/ns/web/sa/caller"
 	g := &tlsGate{ca: newAuthority(t), dir: shortTempDir(t)}
 	clients := newAuthority(t)
@@ -134,6 +135,7 @@ func TestAPodCertificateServesAndIsRotatedWithItsTrustBundle(t *testing.T) {
 }
 
 func TestRotationsUnderLoadFailNoRequest(t *testing.T) {
+	t.Parallel()
 	port := startServer(t, nil, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "hello") })
 	g := &tlsGate{ca: newAuthority(t), dir: shortTempDir(t)}
 	g.mount(1)
@@ -227,6 +229,7 @@ func (g *tlsGate) logged(text string) {
 }
 
 func TestTheTLSPortOpensWhenTheCertificateAppears(t *testing.T) {
+	t.Parallel()
 	g := &tlsGate{ca: newAuthority(t), dir: filepath.Join(shortTempDir(t), "later")}
 	g.start(t, startContainer(t))
 	g.logged("no TLS certificate")
@@ -249,6 +252,7 @@ func TestTheTLSPortOpensWhenTheCertificateAppears(t *testing.T) {
 }
 
 func TestAnInvalidCertificateIsLoggedAndTheOldOneIsServed(t *testing.T) {
+	t.Parallel()
 	g := startTLSGate(t, startContainer(t))
 	before := g.serial()
 	must(t, os.WriteFile(filepath.Join(g.dir, "tls.crt"), []byte("nonsense"), 0o600))
@@ -264,6 +268,7 @@ func TestAnInvalidCertificateIsLoggedAndTheOldOneIsServed(t *testing.T) {
 }
 
 func TestSIGHUPReloadsTheCertificate(t *testing.T) {
+	t.Parallel()
 	g := startTLSGate(t, startContainer(t))
 	g.signal(syscall.SIGHUP)
 	g.logged("the TLS certificate has not changed")

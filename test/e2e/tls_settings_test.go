@@ -13,6 +13,7 @@ import (
 )
 
 func TestVersionsSuitesAndCurvesAreConfigurable(t *testing.T) {
+	t.Parallel()
 	g := startTLSGate(t, startContainer(t), "QUEUE_PROXY_TLS_MIN_VERSION=1.2", "QUEUE_PROXY_TLS_MAX_VERSION=1.2",
 		"QUEUE_PROXY_TLS_CIPHER_SUITES=TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "QUEUE_PROXY_TLS_CURVE_PREFERENCES=P-384")
 	c := dialTLS(t, g, nil)
@@ -29,6 +30,7 @@ func TestVersionsSuitesAndCurvesAreConfigurable(t *testing.T) {
 }
 
 func TestContradictoryTLSSettingsAreRejected(t *testing.T) {
+	t.Parallel()
 	for _, invalid := range [][]string{
 		{"QUEUE_PROXY_TLS_MAX_VERSION", "QUEUE_PROXY_TLS_MIN_VERSION=1.3", "QUEUE_PROXY_TLS_MAX_VERSION=1.2"},
 		{"TLS_CLIENT_SANS", "TLS_CLIENT_SANS=a.example"},
@@ -44,6 +46,7 @@ func TestContradictoryTLSSettingsAreRejected(t *testing.T) {
 }
 
 func TestInFIPSModeSuitesAndCurvesThatAreNotApprovedStopTheStart(t *testing.T) {
+	t.Parallel()
 	const mode = "GODEBUG=fips140=on"
 	for _, c := range []struct{ setting, wantError string }{
 		{"QUEUE_PROXY_TLS_CIPHER_SUITES=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"},
@@ -67,6 +70,7 @@ func TestInFIPSModeSuitesAndCurvesThatAreNotApprovedStopTheStart(t *testing.T) {
 }
 
 func TestTLSClientsNeedACertificateWithAListedName(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t) // signs the clients' certificates
 	file := filepath.Join(shortTempDir(t), "ca.crt")
 	must(t, os.WriteFile(file, ca.pem(), 0o600))
@@ -93,6 +97,7 @@ func TestTLSClientsNeedACertificateWithAListedName(t *testing.T) {
 }
 
 func TestWithTLSOnlyPlaintextTrafficIsRejectedAndProbesGetResponses(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startTLSGate(t, k, "TLS_ONLY=true")
 	c := dial(t, g.gate)
@@ -115,6 +120,7 @@ func TestWithTLSOnlyPlaintextTrafficIsRejectedAndProbesGetResponses(t *testing.T
 }
 
 func TestATakenTLSPortGivesAClearErrorAndCode1(t *testing.T) {
+	t.Parallel()
 	g := startTLSGate(t, startContainer(t))
 	env := append(baseEnv(t), fmt.Sprintf("QUEUE_SERVING_PORT=%d", freePort(t)), "DRAIN_SOCKET="+shortTempDir(t)+"/d.sock",
 		"CERT_DIR="+g.dir, "QUEUE_SERVING_TLS_PORT="+g.secure[strings.LastIndexByte(g.secure, ':')+1:])
@@ -144,6 +150,7 @@ func startTLSContainer(t *testing.T, ca *authority, dials func()) int {
 }
 
 func TestTheGateUsesTLSToTheContainer(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	file := filepath.Join(shortTempDir(t), "ca.crt")
 	must(t, os.WriteFile(file, ca.pem(), 0o600))
@@ -184,6 +191,7 @@ func TestTheGateUsesTLSToTheContainer(t *testing.T) {
 }
 
 func TestAContainerWithAnUntrustedCertificateGives502(t *testing.T) {
+	t.Parallel()
 	ca, other := newAuthority(t), newAuthority(t)
 	dir := shortTempDir(t)
 	certificate, otherCertificate := filepath.Join(dir, "mine.crt"), filepath.Join(dir, "others.crt")

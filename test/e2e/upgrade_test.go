@@ -35,6 +35,7 @@ func upgraded(t *testing.T, k *container, g *gate, early, glued string) (*client
 }
 
 func TestAnUpgradeBecomesATunnel(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := upgraded(t, k, g, "", "")
@@ -49,6 +50,7 @@ func TestAnUpgradeBecomesATunnel(t *testing.T) {
 }
 
 func TestBytesSentInOneSegmentWithTheHeadOfAnUpgradeAreForwarded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := upgraded(t, k, g, "early from the client", "glued from the container")
@@ -59,6 +61,7 @@ func TestBytesSentInOneSegmentWithTheHeadOfAnUpgradeAreForwarded(t *testing.T) {
 }
 
 func TestATunnelForwardsHalfClosesInBothDirections(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, settings := range []string{"client first", "container first"} {
@@ -90,6 +93,7 @@ func TestATunnelForwardsHalfClosesInBothDirections(t *testing.T) {
 }
 
 func TestAResetOfOneEndOfATunnelEndsTheOther(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c, p := upgraded(t, k, g, "", "")
@@ -101,6 +105,7 @@ func TestAResetOfOneEndOfATunnelEndsTheOther(t *testing.T) {
 }
 
 func TestAnUpgradeToH2cIsNotForwarded(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, value := range []string{"h2c", "H2C"} {
@@ -120,6 +125,7 @@ func TestAnUpgradeToH2cIsNotForwarded(t *testing.T) {
 }
 
 func TestAnUpgradeToAProtocolThatWasNotOfferedGives502(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, x := range []struct {
@@ -154,6 +160,7 @@ func TestAnUpgradeToAProtocolThatWasNotOfferedGives502(t *testing.T) {
 }
 
 func TestADeclinedUpgradeIsAnOrdinaryResponse(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)

@@ -80,6 +80,7 @@ func TestTheGateDetectsThePortOfTheApplication(t *testing.T) {
 }
 
 func TestTheVariablePORTIsTheUserPortIfTheApplicationListensOnIt(t *testing.T) {
+	t.Parallel()
 	if l, err := net.Listen("tcp", ":8080"); err == nil { // 8080 is now in use, so PORT must differ
 		defer l.Close()
 	}

@@ -172,6 +172,7 @@ func readHeadOnly(p *peer) {
 }
 
 func TestTenThousandIdleConnectionsUseLittleMemoryAndAreServed(t *testing.T) {
+	t.Parallel()
 	const (
 		count    = 10_000
 		response = "HTTP/1.1 200 OK\r\nDate: Tue, 15 Nov 1994 08:12:31 GMT\r\nContent-Length: 2\r\n\r\nok"

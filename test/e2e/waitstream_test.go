@@ -87,6 +87,7 @@ func (c *client) errorEvent(outcome, message string) {
 }
 
 func TestAQueuedClientIsPromisedAnEventStreamThatTheContainerContinues(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "WAIT_KEEPALIVE=100ms", "SERVER_TIMING=true")
 	c, p := inFlight(t, k, g, "/0")
@@ -106,6 +107,7 @@ func TestAQueuedClientIsPromisedAnEventStreamThatTheContainerContinues(t *testin
 }
 
 func TestAnEventStreamIsPromisedDuringAColdStart(t *testing.T) {
+	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, "WAIT_KEEPALIVE=100ms", "UPSTREAM_WAIT=5m")
 	c := dial(t, g)
@@ -118,6 +120,7 @@ func TestAnEventStreamIsPromisedDuringAColdStart(t *testing.T) {
 }
 
 func TestAnEventStreamIsPromisedWhileTheContainerHasTheRequest(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "WAIT_KEEPALIVE=100ms")
 	c := dial(t, g)
@@ -130,6 +133,7 @@ func TestAnEventStreamIsPromisedWhileTheContainerHasTheRequest(t *testing.T) {
 }
 
 func TestAResponseBeforeThePromiseIsForwardedUnchanged(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	c := dial(t, startGate(t, k, "WAIT_KEEPALIVE=1h"))
 	c.send(completion("/1"))
@@ -143,6 +147,7 @@ func TestAResponseBeforeThePromiseIsForwardedUnchanged(t *testing.T) {
 }
 
 func TestAfterAPromisedEventStreamAnyOtherResponseBecomesAnErrorEvent(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "WAIT_KEEPALIVE=100ms")
 	for i, c := range []struct{ response, message string }{
@@ -165,6 +170,7 @@ func TestAfterAPromisedEventStreamAnyOtherResponseBecomesAnErrorEvent(t *testing
 }
 
 func TestAFailureAfterAPromiseIsAnErrorEvent(t *testing.T) {
+	t.Parallel()
 	ends := func(t *testing.T, g *gate, outcome, message string) {
 		t.Helper()
 		c := dial(t, g)
@@ -201,6 +207,7 @@ func TestAFailureAfterAPromiseIsAnErrorEvent(t *testing.T) {
 }
 
 func TestAnEventStreamThatTheContainerTruncatesIsTruncatedAfterAPromise(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "WAIT_KEEPALIVE=100ms")
 	c := dial(t, g)
@@ -216,6 +223,7 @@ func TestAnEventStreamThatTheContainerTruncatesIsTruncatedAfterAPromise(t *testi
 }
 
 func TestAnIdempotentRequestIsRetriedAfterAPromise(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "WAIT_KEEPALIVE=100ms")
 	c := dial(t, g)
@@ -234,6 +242,7 @@ func TestAnIdempotentRequestIsRetriedAfterAPromise(t *testing.T) {
 }
 
 func TestAClientThatDisconnectsAfterAPromiseFreesItsPositionAndItsSlot(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "QUEUE_CAPACITY=1", "WAIT_KEEPALIVE=100ms")
 	for closeKind, leave := range map[string]func(*client){"close": (*client).close, "reset": (*client).abort} {
@@ -257,6 +266,7 @@ func TestAClientThatDisconnectsAfterAPromiseFreesItsPositionAndItsSlot(t *testin
 }
 
 func TestAnEventStreamIsPromisedOnlyToRequestsThatPreferEventStreams(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "WAIT_KEEPALIVE=100ms")
 	c, p := inFlight(t, k, g, "/0")
@@ -292,6 +302,7 @@ func TestAnEventStreamIsPromisedOnlyToRequestsThatPreferEventStreams(t *testing.
 }
 
 func TestAnEventStreamPromisedToAnHTTP10ClientEndsWithTheConnection(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "WAIT_KEEPALIVE=100ms")
 	for _, r := range []struct{ response, want string }{
@@ -314,6 +325,7 @@ func TestAnEventStreamPromisedToAnHTTP10ClientEndsWithTheConnection(t *testing.T
 // The gate does not read the body of a queued request, so the rest of the prompt stays in
 // kernel buffers.
 func TestAQueuedClientWithALongPromptInKernelBuffersIsPromisedAnEventStream(t *testing.T) {
+	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "WAIT_KEEPALIVE=100ms", "QUEUE_MAX_WAIT=2m")
 	c, p := inFlight(t, k, g, "/0")
@@ -330,6 +342,7 @@ func TestAQueuedClientWithALongPromptInKernelBuffersIsPromisedAnEventStream(t *t
 }
 
 func TestANavigationThatWaitsGetsAPageThatLoadsItselfAgain(t *testing.T) {
+	t.Parallel()
 	const navigation = "Accept: text/html,application/xhtml+xml,*/*;q=0.8"
 	k := startContainer(t)
 	g, _, page := startObservedGate(t, k, "CONTAINER_CONCURRENCY=1", "WAIT_PAGE=100ms")
@@ -377,6 +390,7 @@ func TestANavigationThatWaitsGetsAPageThatLoadsItselfAgain(t *testing.T) {
 }
 
 func TestANavigationGetsAPageDuringAColdStart(t *testing.T) {
+	t.Parallel()
 	k := startSilentContainer(t)
 	g := startGate(t, k, "WAIT_PAGE=100ms", "UPSTREAM_WAIT=5m")
 	c := dial(t, g)
