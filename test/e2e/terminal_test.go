@@ -25,8 +25,16 @@ type onTerminal struct {
 }
 
 // startOnTerminal starts a gate as a session leader, with settings NAME=value and a
-// command line.
+// command line, and waits until the application listens.
 func startOnTerminal(t *testing.T, env []string, command string) *onTerminal {
+	t.Helper()
+	o := launchOnTerminal(t, env, command)
+	o.shows("listening")
+	return o
+}
+
+// launchOnTerminal is startOnTerminal, but does not wait.
+func launchOnTerminal(t *testing.T, env []string, command string) *onTerminal {
 	t.Helper()
 	self, err := os.Executable()
 	must(t, err)
@@ -173,7 +181,7 @@ func TestARestartedApplicationDoesNotInheritIgnoredSignals(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	must(t, err)
-	o := startOnTerminal(t, []string{"IDLE_STOP=50ms"}, self)
+	o := launchOnTerminal(t, []string{"IDLE_STOP=50ms"}, self)
 	ignored := func(status string) string {
 		return regexp.MustCompile(`(?m)^SigIgn:\s*(\w+)`).FindStringSubmatch(status)[1]
 	}
