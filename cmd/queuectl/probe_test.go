@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// startProbeServer starts a server that responds to probes like a gate, and returns its address.
-// The parameter reason is for the header K-Readiness-Reason; "" = no such header.
+// startProbeServer starts a server that responds to probes like a gate, and returns its
+// address. The parameter reason is for the header K-Readiness-Reason; "" = no such
+// header.
 func startProbeServer(t *testing.T, status int, body, reason string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

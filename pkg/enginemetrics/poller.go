@@ -172,9 +172,9 @@ func (p *Poller) pollOnce(ctx context.Context, now, validAt time.Duration) bool 
 	return err == nil
 }
 
-// prepareIdle prepares the poller for a period without requests. If the brake is on, it sets the
-// number of further admissions to 0. The next burst is then admitted one request at a
-// time until a new page has been read.
+// prepareIdle prepares the poller for a period without requests. If the brake is on, it
+// sets the number of further admissions to 0. The next burst is then admitted one request
+// at a time until a new page has been read.
 func (p *Poller) prepareIdle() {
 	p.fetch.close()
 	p.mu.Lock()

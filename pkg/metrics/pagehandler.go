@@ -52,8 +52,9 @@ func newPage(c *Collector, failed func(error)) http.Handler {
 	})
 }
 
-// bufferedResponse holds a complete page in memory. The scrape ends before the page is sent to
-// the scraper, so that scrapers that receive slowly do not count towards maxScrapes.
+// bufferedResponse holds a complete page in memory. The scrape ends before the page is
+// sent to the scraper, so that scrapers that receive slowly do not count towards
+// maxScrapes.
 type bufferedResponse struct {
 	header http.Header
 	status int

@@ -55,8 +55,8 @@ func keyOf(x *gate.Record, tag routeTag) seriesKey {
 	return seriesKey(code) | seriesKey(tag)<<tagShift | seriesKey(x.MethodIndex())<<methodShift | seriesKey(protocol)<<protocolShift
 }
 
-// overflowKey returns the key under which a request is counted when there are too many series.
-// It contains only the status code.
+// overflowKey returns the key under which a request is counted when there are too many
+// series. It contains only the status code.
 func (k seriesKey) overflowKey() seriesKey { return k&codeKey | seriesKey(otherTag)<<tagShift }
 
 func (k seriesKey) code() int     { return int(k & codeKey) }

@@ -25,9 +25,9 @@ const (
 	tcpProbeOfAny = `SERVING_READINESS_PROBE={"tcpSocket":{"port":%d},"successThreshold":1}`
 )
 
-// checkKubelet sends a probe with the kubelet's code. It fails the test unless the kubelet makes
-// the wanted decision with the wanted message. The failure's message starts with the text
-// in the parameter description.
+// checkKubelet sends a probe with the kubelet's code. It fails the test unless the
+// kubelet makes the wanted decision with the wanted message. The failure's message starts
+// with the text in the parameter description.
 func checkKubelet(t *testing.T, description string, handler v1.ProbeHandler, wantReady bool, wantMessage string) {
 	t.Helper()
 	ready, message := askKubelet(t, handler, testTimeout)

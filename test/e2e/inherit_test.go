@@ -32,7 +32,8 @@ func newManager(t *testing.T) *manager {
 	return &manager{t, l, path}
 }
 
-// nextNotification returns the next notification, and the descriptor that came with it, if any.
+// nextNotification returns the next notification, and the descriptor that came with it,
+// if any.
 func (m *manager) nextNotification() (text string, file *os.File) {
 	m.t.Helper()
 	must(m.t, m.notify.SetReadDeadline(deadline()))

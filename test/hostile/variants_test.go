@@ -62,10 +62,11 @@ func (v variant) lastScript(c *hostileCase) string {
 	return "GET /" + token + " HTTP/1.1\r\nHost: follower\r\n\r\n"
 }
 
-// expectations returns the expectations for all requests of the variant, in the order in which
-// they are sent. The expectations for the case itself are in the parameter caseWants. A request
-// before the case adds one. A request after the case adds one only if the gate may serve
-// it. The parameter closing says that the gate closes the connection after the case.
+// expectations returns the expectations for all requests of the variant, in the order in
+// which they are sent. The expectations for the case itself are in the parameter
+// caseWants. A request before the case adds one. A request after the case adds one only
+// if the gate may serve it. The parameter closing says that the gate closes the
+// connection after the case.
 func (v variant) expectations(caseWants []want, closing bool) []want {
 	all := slices.Clone(caseWants)
 	if v.firstScript != "" {

@@ -92,8 +92,8 @@ const absent = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp ht
 // the gate may send more instruments than queue-proxy. The third result reports whether
 // the gate lacks none.
 //
-// If one of the parameters is empty, missingInstruments returns both unchanged. The third result
-// then reports whether queue-proxy sent no instruments.
+// If one of the parameters is empty, missingInstruments returns both unchanged. The third
+// result then reports whether queue-proxy sent no instruments.
 func missingInstruments(theirs, ours string) (their, our string, isSame bool) {
 	if theirs == "" || ours == "" {
 		return theirs, ours, theirs == ""

@@ -170,8 +170,8 @@ func (k *kernel) iterate(s *loopState) {
 	}
 }
 
-// Limits on iterations that advance the clock by at most spinThreshold. An expired timer fires a
-// nanosecond later, so a loop that sets it again and again spins.
+// Limits on iterations that advance the clock by at most spinThreshold. An expired timer
+// fires a nanosecond later, so a loop that sets it again and again spins.
 const (
 	spinThreshold = microsecond
 	maxSpins      = 1000

@@ -257,9 +257,9 @@ func (hc *h2conn) field(f hpack.HeaderField) {
 	hc.fields.SetEmitEnabled(false)
 }
 
-// handleStreamEnd handles the end of a stream. The parameter failure is nil unless the peer reset
-// the stream. In a load of kind H2CStream, the streams must stay open, so each end is an
-// error.
+// handleStreamEnd handles the end of a stream. The parameter failure is nil unless the
+// peer reset the stream. In a load of kind H2CStream, the streams must stay open, so each
+// end is an error.
 func (h *h2) handleStreamEnd(c *conn, id uint32, s *h2stream, failure error) error {
 	if h.stays {
 		if failure == nil {

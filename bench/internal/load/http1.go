@@ -8,8 +8,8 @@ import (
 
 const host = "bench.example"
 
-// http1 speaks HTTP/1.1 without pipelining. With Spec.NewConnections each connection carries one
-// request.
+// http1 speaks HTTP/1.1 without pipelining. With Spec.NewConnections each connection
+// carries one request.
 type http1 struct {
 	worker  *worker
 	request []byte
@@ -65,9 +65,9 @@ func (h *http1) receive(c *conn, p []byte) (used int, err error) {
 	// A response is early if it is complete before the upload. The worker then closes the
 	// connection instead of sending the rest of the upload.
 	//
-	// The connection cannot carry another request after an early response, or if NewConnections is
-	// set. In these two cases it must not be released yet. The method lost releases the
-	// connection when it is closed.
+	// The connection cannot carry another request after an early response, or if
+	// NewConnections is set. In these two cases it must not be released yet. The method
+	// lost releases the connection when it is closed.
 	early := c.out.Pending() && !c.response.close
 	if c.response.close && !h.worker.spec.NewConnections {
 		c.hangUp()
@@ -92,8 +92,8 @@ func (h *http1) lost(c *conn, cause error) (reconnect bool) {
 	}
 	if !c.busy {
 		// No request is in progress, so the end of the connection is not a failure. If
-		// NewConnections is set, or after an early response, the connection was not released when
-		// the response ended. So release it now.
+		// NewConnections is set, or after an early response, the connection was not
+		// released when the response ended. So release it now.
 		if h.worker.spec.NewConnections || errors.Is(cause, errEarly) {
 			h.worker.release(c)
 		}

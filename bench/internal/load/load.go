@@ -159,8 +159,8 @@ type Result struct {
 	// divided by Elapsed.
 	CPU   time.Duration `json:"cpu"`
 	Share float64       `json:"share"`
-	// SendDelay is the 99th percentile of the delay with which the generator sent requests. It
-	// is 0 in a closed loop.
+	// SendDelay is the 99th percentile of the delay with which the generator sent
+	// requests. It is 0 in a closed loop.
 	SendDelay time.Duration `json:"late"`
 	// Saturated is the reason not to trust the measurements; "" = they can be trusted.
 	Saturated string `json:"saturated,omitempty"`

@@ -52,7 +52,8 @@ type bound struct {
 }
 
 type listening struct {
-	// ListenTime is a reading of package clock, taken just after the last port began to listen.
+	// ListenTime is a reading of package clock, taken just after the last port began to
+	// listen.
 	ListenTime int64 `json:"at"`
 }
 

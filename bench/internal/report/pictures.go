@@ -234,7 +234,8 @@ func admitted(run *sample.Run, scenario, target string) (loaded, unloaded []floa
 	return loaded, unloaded
 }
 
-// contentionCharts returns charts of a client's latency while another client floods the target.
+// contentionCharts returns charts of a client's latency while another client floods the
+// target.
 func contentionCharts(run *sample.Run) (charts []barChart) {
 	for _, c := range []struct {
 		client string

@@ -13,8 +13,8 @@ import (
 
 var distribution = Latency{1, "open-2000", "direct", "us", []Quantile{{50, 80}, {99.9, 200}, {100, 900}}, 20000}
 
-// completeRun returns a complete record. Its last figures are the latency percentiles that are
-// declared above.
+// completeRun returns a complete record. Its last figures are the latency percentiles
+// that are declared above.
 func completeRun() *Run {
 	run := &Run{
 		Meta: Meta{

@@ -23,8 +23,8 @@ var Filler = bytes.Repeat([]byte("0123456789abcdef"), 16<<10)
 
 // A Body tracks which part of a message body has not been received yet.
 type Body struct {
-	// Remaining is the number of bytes of the body that have not been received. If the body is
-	// chunked, it counts only the current chunk and the CRLF after this chunk.
+	// Remaining is the number of bytes of the body that have not been received. If the
+	// body is chunked, it counts only the current chunk and the CRLF after this chunk.
 	Remaining int64
 	Chunked   bool
 	last      bool // the last chunk was received; trailers follow

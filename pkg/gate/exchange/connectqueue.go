@@ -252,9 +252,9 @@ func (p *ConnectQueue) expired(x *Exchange, now int64) bool {
 	return now >= d.deadline
 }
 
-// queueIfSuspended queues x if the container is suspended. If the container is running, queueIfSuspended does
-// nothing and the first result is false. The second result is the outcome with which x
-// ends; Undecided = x does not end.
+// queueIfSuspended queues x if the container is suspended. If the container is running,
+// queueIfSuspended does nothing and the first result is false. The second result is the
+// outcome with which x ends; Undecided = x does not end.
 func (p *ConnectQueue) queueIfSuspended(x *Exchange) (isSuspended bool, o gate.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -99,8 +99,8 @@ type Upstream interface {
 	Sink   // the request
 
 	// Send begins to send the request req of the client at the address peer. The response
-	// will be written to the sink response. The result writesSoon reports whether the first byte
-	// of the request is written at the end of this loop iteration.
+	// will be written to the sink response. The result writesSoon reports whether the
+	// first byte of the request is written at the end of this loop iteration.
 	Send(req *wire.Request, peer netip.Addr, response Sink) (writesSoon bool)
 	// Receive reads the next response head. If the state is HeadFailed, the outcome is
 	// the cause.

@@ -140,10 +140,10 @@ func (x *Exchange) stepWaiting(now int64) (e StepResult, o gate.Outcome, next in
 	return Ongoing, gate.Undecided, gate.Earliest(next, at)
 }
 
-// notifyClient tells the client that its request is waiting. It sends a comment in the event
-// stream, or returns the outcome WaitingPage, which ends the exchange with that page. The
-// result next is the time at which notifyClient must be called again; 0 = in the next step of the
-// exchange.
+// notifyClient tells the client that its request is waiting. It sends a comment in the
+// event stream, or returns the outcome WaitingPage, which ends the exchange with that
+// page. The result next is the time at which notifyClient must be called again; 0 = in
+// the next step of the exchange.
 func (w *waiter) notifyClient(now int64) (next int64, o gate.Outcome) {
 	x := w.x
 	switch {

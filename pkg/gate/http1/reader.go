@@ -70,8 +70,8 @@ func (r *reader) Failed() bool { return r.err != nil }
 // Malformed implements exchange.Source.
 func (r *reader) Malformed() bool { return errors.Is(r.err, wire.ErrBadBody) }
 
-// isComplete reports whether the isComplete body has been decoded, so that the start of the next
-// message is known.
+// isComplete reports whether the isComplete body has been decoded, so that the start of
+// the next message is known.
 func (r *reader) isComplete() bool { return r.body.Ended && r.err == nil }
 
 // buffersEnd reports whether the end of the body has been decoded or is in the buffer.

@@ -102,8 +102,8 @@ func (l *Loop) Run() error {
 	}
 }
 
-// runPending handles all pending work. It returns true if the loop has ended, and false if the
-// netpoller must wait for events.
+// runPending handles all pending work. It returns true if the loop has ended, and false
+// if the netpoller must wait for events.
 func (l *Loop) runPending(uintptr) bool {
 	l.sleeping.Store(false)
 	for iteration := 1; ; iteration++ {

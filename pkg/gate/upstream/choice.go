@@ -206,11 +206,11 @@ func (c *Choice) For(x *exchange.Exchange, now int64) Protocol {
 	return H2C
 }
 
-// tryProtocol reports whether a request may use a protocol. The parameter unsupportedUntil has the
-// time until which the gate guesses that the container does not support the protocol; 0 =
-// no guess. Without a guess, every request may use the protocol. After the guess has
-// expired, the first request may use it as a test. This test extends the guess for the
-// other requests by guessTime.
+// tryProtocol reports whether a request may use a protocol. The parameter
+// unsupportedUntil has the time until which the gate guesses that the container does not
+// support the protocol; 0 = no guess. Without a guess, every request may use the
+// protocol. After the guess has expired, the first request may use it as a test. This
+// test extends the guess for the other requests by guessTime.
 func tryProtocol(unsupportedUntil *atomic.Int64, now int64) bool {
 	t := unsupportedUntil.Load()
 	return t == 0 || now >= t && unsupportedUntil.CompareAndSwap(t, now+guessTime)

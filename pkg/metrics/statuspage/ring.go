@@ -58,8 +58,8 @@ type durationCells struct {
 	cells  []uint32
 }
 
-// forPeriod returns the cells for the period with the given number. If c still has the cells forPeriod
-// an earlier period, it sets them to 0 first.
+// forPeriod returns the cells for the period with the given number. If c still has the
+// cells forPeriod an earlier period, it sets them to 0 first.
 func (c *durationCells) forPeriod(number int64) []uint32 {
 	if c.number != number {
 		c.number = number

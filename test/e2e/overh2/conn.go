@@ -289,9 +289,9 @@ func (c *gateConn) read() {
 	})
 }
 
-// reportIdleClose calls c.onIdleClose if the gate has closed the connection between two requests. It does
-// nothing after a GOAWAY, because the next request then opens a new connection to the
-// gate. The caller holds c.mu.
+// reportIdleClose calls c.onIdleClose if the gate has closed the connection between two
+// requests. It does nothing after a GOAWAY, because the next request then opens a new
+// connection to the gate. The caller holds c.mu.
 func (c *gateConn) reportIdleClose() {
 	if c.dead && !c.goAway && (c.current == nil || c.current.responded) {
 		c.onIdleClose()

@@ -56,8 +56,8 @@ type App struct {
 var ErrSystem = errors.New("refused by the system")
 
 // New builds the parts of a gate. Call Listen afterwards to start the gate. The set s may
-// contain inherited sockets. If a running gate has sent them, the parameter predecessor is that
-// gate, otherwise nil.
+// contain inherited sockets. If a running gate has sent them, the parameter predecessor
+// is that gate, otherwise nil.
 func New(cfg *config.Config, build metrics.Build, ownLog *Log, s *sockets.Set, predecessor *Predecessor) (*App, error) {
 	followMemoryLimit("/proc/self/cgroup", "/sys/fs/cgroup")
 	log := ownLog.Logger

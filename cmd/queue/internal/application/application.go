@@ -41,9 +41,9 @@ type Process struct {
 	isInterrupted bool      // result of IsInterrupted
 	stopOnce      sync.Once // Stop was called
 
-	// mu guards hasGroupExited and hasExited, and is held while a signal is sent. After the process
-	// has ended, the kernel may give its PID to another process, which must not get the
-	// signal. The same applies to the ID of the group.
+	// mu guards hasGroupExited and hasExited, and is held while a signal is sent. After
+	// the process has ended, the kernel may give its PID to another process, which must
+	// not get the signal. The same applies to the ID of the group.
 	mu             sync.Mutex
 	hasGroupExited bool // all processes of the group have ended, so do not signal the group
 	hasExited      bool // the process has ended, so do not signal it
@@ -142,8 +142,8 @@ func (s *starter) fork() (*Process, error) {
 }
 
 // Restart starts the command again and returns a new Process. The receiver continues to
-// describe the previous process. Call Restart after the channel of GroupExited has been closed.
-// It returns an error if another process listens on port.
+// describe the previous process. Call Restart after the channel of GroupExited has been
+// closed. It returns an error if another process listens on port.
 func (a *Process) Restart(port int) (*Process, error) {
 	if isListening(port) {
 		if err := CheckFree(port); err != nil {

@@ -164,7 +164,8 @@ func isToken(name string) bool {
 	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"+lowerAlphanumeric+"!#$%&'*+-.^_`|~") == ""
 }
 
-// isFieldValue reports whether text has no control characters other than tabs (RFC 9110 section 5.5).
+// isFieldValue reports whether text has no control characters other than tabs (RFC 9110
+// section 5.5).
 func isFieldValue(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }

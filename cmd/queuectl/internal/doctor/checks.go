@@ -58,9 +58,9 @@ var checks = []func(*examination){
 	(*examination).hooks, (*examination).user, (*examination).ports, (*examination).serviceLinks, (*examination).running,
 }
 
-// containerKind reports a gate in the wrong kind of container. With the gate in an ordinary init
-// container, the pod would never start. With the gate in an ordinary container of a job,
-// the job would never complete.
+// containerKind reports a gate in the wrong kind of container. With the gate in an
+// ordinary init container, the pod would never start. With the gate in an ordinary
+// container of a job, the job would never complete.
 func (e *examination) containerKind() {
 	switch {
 	case e.isInit && e.gate.RestartPolicy != "Always":

@@ -110,8 +110,8 @@ var (
 )
 
 // accepts reports whether a value may be valid for a setting. The parameter wants is the
-// setting's description of valid values (gateSetting.ValidValues). The result is false only if
-// the gate certainly rejects the value.
+// setting's description of valid values (gateSetting.ValidValues). The result is false
+// only if the gate certainly rejects the value.
 func accepts(valid, value string) bool {
 	switch {
 	case value == "": // the setting is not set
