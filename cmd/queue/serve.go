@@ -78,14 +78,14 @@ func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Write
 	case err != nil:
 		code = exitFailed
 		timeout = hurriedLogTimeout
-		log.Warn("the gate ends before the drain is complete", zap.Error(err))
+		log.Warn("the gate ends before the drain is complete, and aborts open requests", append(p.progress(), zap.Error(err))...)
 	case cfg.Application != nil:
 		code = p.code()
 		if !p.isEndNoted && p.sleep.hasProcess() {
 			log.Info("the application has ended: "+p.application.ExitText(), zap.Int("exitCode", code), p.waited())
 		}
 	}
-	log.Info("gate stopped", zap.Int("exitCode", code))
+	log.Info("gate stopped", zap.Int("exitCode", code), p.waited())
 	return code
 }
 
@@ -424,7 +424,7 @@ func (p *process) stopApplication() {
 		s = syscall.SIGTERM
 	}
 	if !p.hasApplicationExited() {
-		p.log.Info("sending "+signalName(s)+" to the application", append(p.open(), zap.Duration("stopTimeout", p.stopTimeout))...)
+		p.log.Info("sending "+signalName(s)+" to the application", append(p.progress(), zap.Duration("stopTimeout", p.stopTimeout))...)
 	}
 	p.application.Stop(s)
 	p.limitStop()
@@ -456,12 +456,14 @@ func (p *process) hasApplicationExited() bool {
 	}
 }
 
-// open returns log fields for messages about the drain: the duration of the drain so far,
-// and the numbers of open requests and tunnels.
+// open returns log fields with the numbers of open requests and tunnels.
 func (p *process) open() []zap.Field {
 	requests, tunnels := p.gate.Open()
-	return []zap.Field{p.waited(), zap.Int64("requests", requests), zap.Int64("tunnels", tunnels)}
+	return []zap.Field{zap.Int64("requests", requests), zap.Int64("tunnels", tunnels)}
 }
+
+// progress returns log fields for messages during the drain.
+func (p *process) progress() []zap.Field { return append([]zap.Field{p.waited()}, p.open()...) }
 
 // waited returns a log field with the duration of the drain so far. Before the drain it
 // returns an empty field.
@@ -523,12 +525,12 @@ func (p *process) wait(f func(context.Context) error, watches bool) error {
 		case <-p.stopReminder:
 			p.stopReminder = nil
 			if !p.hasApplicationExited() {
-				p.log.Info("the application is still running", p.open()...)
+				p.log.Info("the application is still running", p.progress()...)
 			}
 		case <-p.kill:
 			p.kill = nil
 			if !p.hasApplicationExited() {
-				p.log.Warn("the application is still running after the stop timeout (STOP_TIMEOUT): sending SIGKILL", p.open()...)
+				p.log.Warn("the application is still running after the stop timeout (STOP_TIMEOUT): sending SIGKILL", p.progress()...)
 				p.application.Kill()
 			}
 		case <-leaveTimer:

@@ -73,10 +73,14 @@ func (c Change) String() string {
 	if c.Attempts == 1 {
 		plural = ""
 	}
+	history := fmt.Sprintf("%s for %s, %d check%s", was, c.After.Round(time.Millisecond), c.Attempts, plural)
+	if c.From == Unknown && c.Attempts == 1 {
+		history = "first check"
+	}
 	if c.To == Asleep {
 		return fmt.Sprintf("%s is asleep (%s for %s): it is not checked, and probes report ready", c.Container, was, c.After.Round(time.Millisecond))
 	}
-	s := fmt.Sprintf("%s is %s (%s for %s, %d check%s)", c.Container, c.To, was, c.After.Round(time.Millisecond), c.Attempts, plural)
+	s := fmt.Sprintf("%s is %s (%s)", c.Container, c.To, history)
 	if c.Cause.Kind != check.CauseNone {
 		s += ": " + c.Cause.String()
 	}

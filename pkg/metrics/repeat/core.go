@@ -18,13 +18,16 @@ const Field = "repeated"
 
 // NewCore wraps a core so that equal messages are logged once per interval. Messages
 // are equal if they have the same level, logger and text. Debug messages, and messages
-// above the level error, are always logged. Sync logs how many messages were suppressed
-// since they were last logged. The parameter now is the clock; nil = time.Now.
+// above the level error, are always logged. At the end of an interval, and when Sync is
+// called, it is logged how many messages were suppressed since they were last logged. The
+// parameter now is the clock; nil = time.Now. With another clock, the end of an interval
+// is noticed only when a message is logged.
 func NewCore(inner zapcore.Core, interval time.Duration, now func() time.Time) zapcore.Core {
+	l := &limiter{interval: interval, now: now, kinds: make(map[kind]*state)}
 	if now == nil {
-		now = time.Now
+		l.now, l.hasTimer = time.Now, true
 	}
-	return &core{Core: inner, limiter: &limiter{interval: interval, now: now, kinds: make(map[kind]*state)}}
+	return &core{Core: inner, limiter: l}
 }
 
 type core struct {
@@ -72,11 +75,13 @@ func count(n int) zapcore.Field {
 type limiter struct {
 	interval time.Duration
 	now      func() time.Time
+	hasTimer bool
 
 	mu            sync.Mutex
 	kinds         map[kind]*state
 	numSuppressed int       // number of kinds with suppressed messages
 	sweep         time.Time // when the next summary may be due; only valid if numSuppressed > 0
+	isArmed       bool      // a call of sweepDue is scheduled
 }
 
 type kind struct {
@@ -120,7 +125,7 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.kinds[k]
-	// Suppress the message until the time s.until. But if s.until is more than one
+	// Suppress the message until the time s.suppressedUntil. But if that is more than one
 	// interval in the future, the clock was set back. In this case, log the message.
 	if s != nil && now.Before(s.suppressedUntil) && s.suppressedUntil.Sub(now) <= l.interval {
 		if s.suppressed == 0 {
@@ -131,7 +136,9 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 		}
 		s.suppressed++
 		s.last = summary{entry: entry, to: to}
-		return 0, l.takeDue(now), false
+		due = l.takeDue(now)
+		l.arm(now)
+		return 0, due, false
 	}
 	if s == nil {
 		if len(l.kinds) >= maxKinds {
@@ -146,6 +153,26 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 	}
 	*s = state{suppressedUntil: now.Add(l.interval)}
 	return repeated, append(due, l.takeDue(now)...), true
+}
+
+// arm schedules sweepDue if there are suppressed messages. It needs mu.
+func (l *limiter) arm(now time.Time) {
+	if l.hasTimer && !l.isArmed && l.numSuppressed > 0 {
+		l.isArmed = true
+		time.AfterFunc(l.sweep.Sub(now), l.sweepDue)
+	}
+}
+
+func (l *limiter) sweepDue() {
+	now := l.now()
+	l.mu.Lock()
+	due := l.takeDue(now)
+	l.isArmed = false
+	l.arm(now)
+	l.mu.Unlock()
+	for _, s := range due {
+		s.write()
+	}
 }
 
 // takeDue returns one summary for each kind that has suppressed messages and whose

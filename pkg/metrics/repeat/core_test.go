@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -135,6 +136,29 @@ func TestADueCountIsLoggedWithTheNextMessage(t *testing.T) {
 	}
 	f.Warn("a")
 	f.want(t, "a")
+}
+
+func TestSuppressedMessagesAreLoggedAtTheEndOfTheInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, lines := observer.New(zap.InfoLevel)
+		f := &fixture{Logger: zap.New(NewCore(inner, 10*time.Second, nil)), lines: lines}
+		f.Warn("a")
+		f.Warn("a")
+		time.Sleep(4 * time.Second)
+		f.Warn("b")
+		for range 3 {
+			f.Warn("b")
+		}
+		f.want(t, "a", "b")
+		time.Sleep(6*time.Second + time.Millisecond)
+		f.want(t, "a")
+		time.Sleep(4 * time.Second)
+		f.want(t, "b +2")
+		time.Sleep(time.Hour)
+		f.want(t)
+		f.Warn("a")
+		f.want(t, "a")
+	})
 }
 
 func TestSyncLogsPendingCounts(t *testing.T) {

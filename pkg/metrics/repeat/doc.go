@@ -8,7 +8,7 @@
 // the number of dropped messages, does not distinguish loggers, and may drop the
 // first message of a kind after a hash collision.
 //
-// The package needs no goroutine and no timer. When an interval has passed, the number
-// of suppressed messages is logged together with the next message of any kind. Sync
-// logs all such numbers at once.
+// When an interval has passed, the number of suppressed messages is logged without the
+// need for another message. The timer for this runs only while messages are suppressed.
+// Sync logs all such numbers at once.
 package repeat

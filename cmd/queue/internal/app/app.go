@@ -80,6 +80,7 @@ func New(cfg *config.Config, build metrics.Build, ownLog *Log, s *sockets.Set, p
 	a.status = newStatus(cfg, specs, a.gate.Admission, counts)
 	a.readiness = newReadiness(cfg, specs, a.status, log)
 	a.readiness.isBrief = ownLog.terminal != nil
+	a.readiness.draining = func() bool { return a.gate.Drain.Active() }
 	ends := newEndLog(a.often)
 	if t := ownLog.terminal; t != nil && t.hasRequests {
 		ends.terminal, ends.all = t, log

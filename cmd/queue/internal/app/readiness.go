@@ -19,8 +19,9 @@ type readiness struct {
 	probes    *probe.Readiness
 	log       *zap.Logger
 	figures   *metrics.Readiness
-	idle      *Idle   // nil = the application is never suspended
-	isBrief   bool    // log lines about changes have no fields
+	idle      *Idle // nil = the application is never suspended
+	isBrief   bool  // log lines about changes have no fields
+	draining  func() bool
 	status    *status // nil = no page
 	cpus      *processors
 	listening []func()                   // called when the container accepts connections
@@ -108,7 +109,8 @@ func (r *readiness) close() {
 	r.running.Wait()
 }
 
-// changed logs a change of state, and wakes the connect queue when a container begins
+// changed logs a change of state, as a warning if a ready container is no longer ready,
+// unless the gate drains. It also wakes the connect queue when a container begins
 // to listen.
 func (r *readiness) changed(c probe.Change) {
 	if c.To != probe.Down && c.To != probe.Asleep && (c.From == probe.Down || c.From == probe.Unknown) {
@@ -121,11 +123,15 @@ func (r *readiness) changed(c probe.Change) {
 	if c.Quiet {
 		return
 	}
+	level := zap.InfoLevel
+	if c.From == probe.Ready && c.To != probe.Asleep && !r.draining() {
+		level = zap.WarnLevel
+	}
 	if r.isBrief {
-		r.log.Info(c.String())
+		r.log.Log(level, c.String())
 		return
 	}
-	r.log.Info(c.String(), zap.String("container", c.Container), zap.String("from", c.From.String()),
+	r.log.Log(level, c.String(), zap.String("container", c.Container), zap.String("from", c.From.String()),
 		zap.String("to", c.To.String()), zap.String("cause", c.Cause.Token()), zap.Uint64("attempts", c.Attempts))
 }
 

@@ -80,6 +80,7 @@ func (p *tlsPort) stats() gate.TLSStats {
 func (p *tlsPort) changed(c tlsfront.Change) {
 	dir := zap.String("certDir", p.dir)
 	notAfter := zap.Time("notAfter", c.NotAfter)
+	closed := fmt.Sprintf("no TLS certificate in CERT_DIR: port %d (QUEUE_SERVING_TLS_PORT) stays closed until there is one", p.port)
 	switch {
 	case c.Err == nil && c.New && time.Now().After(c.NotAfter):
 		p.log.Warn("the TLS certificate has expired; it is served nevertheless", dir, notAfter)
@@ -92,11 +93,11 @@ func (p *tlsPort) changed(c tlsfront.Change) {
 	case c.Serving:
 		p.log.Error("the new TLS certificate cannot be used; the old one stays", dir, notAfter, zap.Error(c.Err))
 	case errors.Is(c.Err, tlsfront.ErrNone) && p.isOptional:
-		p.log.Debug("no TLS certificate: the port stays closed until there is one", dir)
+		p.log.Debug(closed, dir)
 	case errors.Is(c.Err, tlsfront.ErrNone):
-		p.log.Info("no TLS certificate: the port stays closed until there is one", dir)
+		p.log.Info(closed, dir)
 	default:
-		p.log.Error("TLS certificate cannot be used: the port stays closed", dir, zap.Error(c.Err))
+		p.log.Error("the TLS certificate cannot be used: the TLS port stays closed", zap.Int("port", p.port), dir, zap.Error(c.Err))
 	}
 }
 
