@@ -227,7 +227,7 @@ func (p *ConnectQueue) join(x *Exchange) bool {
 	if x.Dial.queue == &p.queue {
 		return true
 	}
-	if p.gate.Admission.Limit() == 0 && p.num.Load() >= int64(x.settings.queueCapacity) {
+	if p.gate.Admission.Limit() == 0 && p.num.Load() >= int64(x.settings.QueueCapacity) {
 		return false
 	}
 	p.queue.Add(x)
@@ -243,9 +243,9 @@ func (p *ConnectQueue) expired(x *Exchange, now int64) bool {
 	}
 	d := &x.Dial
 	if d.deadline == 0 {
-		wait := x.settings.upstreamWait
+		wait := x.settings.UpstreamWait
 		if p.listened.Load() {
-			wait = x.settings.upstreamRestartWait
+			wait = x.settings.UpstreamRestartWait
 		}
 		d.deadline = now + int64(wait)
 	}

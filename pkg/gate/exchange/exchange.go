@@ -217,7 +217,7 @@ func (x *Exchange) enqueue() gate.Outcome {
 		return gate.QueueFull
 	case admission.Queued:
 		x.to(StateQueued)
-		if d := x.settings.queueMaxWait; d > 0 {
+		if d := x.settings.QueueMaxWait; d > 0 {
 			x.ticket.WaitBy = x.timeouts.Arrived + int64(d)
 		}
 		v.beginWait(x)

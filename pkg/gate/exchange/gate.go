@@ -149,21 +149,36 @@ func (c *Config) Check() error {
 	if c.UnlimitedCapacity < 0 || c.UnlimitedCapacity > admission.MaxLimit {
 		problems = append(problems, fmt.Errorf("UnlimitedCapacity %d: want 0 to %d", c.UnlimitedCapacity, admission.MaxLimit))
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"QueueMaxWait", c.QueueMaxWait}, {"RequestTimeout", c.RequestTimeout},
-		{"ResponseStartTimeout", c.ResponseStartTimeout}, {"IdleTimeout", c.IdleTimeout},
-		{"TunnelMax", c.TunnelMax}, {"UpstreamWait", c.UpstreamWait},
-		{"UpstreamRestartWait", c.UpstreamRestartWait}, {"DrainQuiet", c.DrainQuiet}, {"DrainTunnel", c.DrainTunnel},
-		{"WaitKeepalive", c.WaitKeepalive}, {"WaitPage", c.WaitPage},
-	} {
-		if d.value < 0 {
-			problems = append(problems, fmt.Errorf("%s %s: want 0 or more", d.name, d.value))
+	for _, d := range c.durations() {
+		if *d.value < 0 {
+			problems = append(problems, fmt.Errorf("%s %s: want 0 or more", d.name, *d.value))
 		}
 	}
 	return errors.Join(problems...)
+}
+
+type namedDuration struct {
+	name  string
+	value *time.Duration
+}
+
+// durations returns all fields of c that are durations.
+func (c *Config) durations() []namedDuration {
+	return []namedDuration{
+		{"QueueMaxWait", &c.QueueMaxWait}, {"RequestTimeout", &c.RequestTimeout},
+		{"ResponseStartTimeout", &c.ResponseStartTimeout}, {"IdleTimeout", &c.IdleTimeout},
+		{"TunnelMax", &c.TunnelMax}, {"UpstreamWait", &c.UpstreamWait},
+		{"UpstreamRestartWait", &c.UpstreamRestartWait}, {"DrainQuiet", &c.DrainQuiet}, {"DrainTunnel", &c.DrainTunnel},
+		{"WaitKeepalive", &c.WaitKeepalive}, {"WaitPage", &c.WaitPage},
+	}
+}
+
+// limitDurations sets durations above maxTimeout to maxTimeout, so that the sum of a time
+// and a duration cannot overflow.
+func (c *Config) limitDurations() {
+	for _, d := range c.durations() {
+		*d.value = min(*d.value, maxTimeout)
+	}
 }
 
 // Init checks the Config, sets defaults and initializes the gate. Call it once, before
@@ -173,7 +188,7 @@ func (g *Gate) Init() error {
 		return err
 	}
 	g.HeadMemory = cmp.Or(g.HeadMemory, DefaultHeadMemory)
-	g.DrainQuiet, g.DrainTunnel = min(g.DrainQuiet, maxTimeout), min(g.DrainTunnel, maxTimeout)
+	g.limitDurations()
 	if g.Jitter == nil {
 		g.Jitter = gate.Jitter
 	}

@@ -386,7 +386,7 @@ func (x *Exchange) switchProtocols(now int64) {
 	x.stamp(&x.Responded)
 	x.Status = 101
 	x.gate.Drain.EnterTunnel()
-	x.timeouts.BeginTunnel(now, x.settings.tunnelMax)
+	x.timeouts.BeginTunnel(now, x.settings.TunnelMax)
 	x.settings.overload.endFlight(x)
 	x.down.Switch(x.up.Response())
 }

@@ -1,26 +1,17 @@
 package exchange
 
 import (
-	"time"
-
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// settings is the part of a Config that Apply replaces. It is immutable. A request keeps
-// the settings with which it arrived.
+// settings is a copy of the Config that Apply gets, with limits on its durations. It is
+// immutable. A request keeps the settings with which it arrived. Only the fields that
+// Apply replaces are used; the others are those of Gate.Config.
 type settings struct {
-	queueCapacity        int
-	refusalStatus        int // status of rejections by the queue; 0 = the status of the outcome
-	queueMaxWait         time.Duration
-	requestTimeout       time.Duration
-	responseStartTimeout time.Duration
-	idleTimeout          time.Duration
-	tunnelMax            time.Duration
-	upstreamWait         time.Duration
-	upstreamRestartWait  time.Duration
-	overload             *overload   // nil = off
-	wait                 *waitConfig // nil = off
+	Config
+	overload *overload   // nil = off
+	wait     *waitConfig // nil = off
 }
 
 // newSettings returns the settings for c. It keeps the estimates of the previous overload
@@ -30,26 +21,16 @@ func newSettings(g *Gate, c *Config) *settings {
 	if s := g.settings.Load(); s != nil {
 		previous = s.overload
 	}
-	return &settings{
-		queueCapacity:        c.QueueCapacity,
-		refusalStatus:        c.QueueRefusalStatus,
-		queueMaxWait:         min(c.QueueMaxWait, maxTimeout),
-		requestTimeout:       min(c.RequestTimeout, maxTimeout),
-		responseStartTimeout: min(c.ResponseStartTimeout, maxTimeout),
-		idleTimeout:          min(c.IdleTimeout, maxTimeout),
-		tunnelMax:            min(c.TunnelMax, maxTimeout),
-		upstreamWait:         min(c.UpstreamWait, maxTimeout),
-		upstreamRestartWait:  min(c.UpstreamRestartWait, maxTimeout),
-		overload:             newOverload(g, c.Overload, previous),
-		wait:                 newWaitConfig(c),
-	}
+	s := &settings{Config: *c, overload: newOverload(g, c.Overload, previous), wait: newWaitConfig(c)}
+	s.limitDurations()
+	return s
 }
 
 // statusOf returns the status of the reply to a request that ends with o.
 func (s *settings) statusOf(o gate.Outcome) int {
 	m := o.Meaning()
-	if m.QueueRetry && s.refusalStatus != 0 {
-		return s.refusalStatus
+	if m.QueueRetry && s.QueueRefusalStatus != 0 {
+		return s.QueueRefusalStatus
 	}
 	return m.Status
 }

@@ -18,11 +18,11 @@ type Timeouts struct {
 
 // Begin starts the timeouts of a request that arrived at now.
 func (c *Timeouts) Begin(s *settings, now int64) {
-	*c = Timeouts{Arrived: now, lastActivity: now, idleTimeout: int64(s.idleTimeout)}
-	if d := s.requestTimeout; d > 0 {
+	*c = Timeouts{Arrived: now, lastActivity: now, idleTimeout: int64(s.IdleTimeout)}
+	if d := s.RequestTimeout; d > 0 {
 		c.requestDeadline = now + int64(d)
 	}
-	if d := s.responseStartTimeout; d > 0 {
+	if d := s.ResponseStartTimeout; d > 0 {
 		c.startDeadline = now + int64(d)
 	}
 }
