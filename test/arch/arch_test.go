@@ -135,6 +135,9 @@ func TestEachViolatedRuleIsReported(t *testing.T) {
 		{"HTTP/1 imports HTTP/2",
 			imports("pkg/gate/http1", "pkg/gate/http2"),
 			"not in the table of packages: pkg/gate/http1 imports pkg/gate/http2"},
+		{"HTTP/2 imports HTTP/1 outside its tests",
+			imports("pkg/gate/http2", "pkg/gate/http1"),
+			"not in the table of packages: pkg/gate/http2 imports pkg/gate/http1"},
 		{"event loops import an HTTP library",
 			imports("pkg/gate/loop", "net/http"),
 			"pkg/gate/loop knows no HTTP library: " + module + "/pkg/gate/loop imports net/http"},
@@ -186,11 +189,13 @@ func TestAllowedImportsAreNotReported(t *testing.T) {
 	queue.TestImports = []string{"go.opencensus.io/trace"}
 	tracing := imports("pkg/metrics/tracing", "pkg/metrics/otlp")
 	tracing.TestImports = []string{"go.opencensus.io/trace/tracestate"}
+	http2 := imports("pkg/gate/http2", "pkg/gate")
+	http2.TestImports, http2.XTestImports = []string{module + "/pkg/gate/http1"}, []string{module + "/pkg/gate/http1"}
 	allowed := []Package{
 		queue,
 		tracing,
 		imports("pkg/gate/http1", "pkg/gate", "net/http", "github.com/valyala/fasthttp"),
-		imports("pkg/gate/http2", "pkg/gate", "pkg/gate/http1"),
+		http2,
 		imports("cmd/queue/internal/app", "cmd/queue/internal/config", "pkg/gate", "pkg/gate/http1", "pkg/metrics", "pkg/probe"),
 		imports("pkg/probe", "pkg/gate", "pkg/probe/check", "net/http"),
 		imports("pkg/metrics/tracing", "pkg/gate", "pkg/metrics/otlp"),

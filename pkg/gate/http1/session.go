@@ -15,6 +15,8 @@ import (
 //	reading    → exchanging  the request is traffic
 //	reading, probing, exchanging → replying   the gate sends a local reply
 //	exchanging → reading     the response is complete
+//	exchanging → lingering   the response is complete and the connection closes, but the
+//	                         client may still send
 //	replying   → reading, or lingering if the connection closes
 //
 // A session ends when its connection closes. It also ends if its phase is "reading" and
