@@ -85,7 +85,7 @@ func serve(cfg *config.Config, succeeds bool, warnings []string, stderr io.Write
 			log.Info("the application has ended: "+p.application.ExitText(), zap.Int("exitCode", code), p.waited())
 		}
 	}
-	log.Info("gate stopped", zap.Int("exitCode", code), p.waited())
+	log.Info("gate stopped", p.waited(), zap.Int("exitCode", code))
 	return code
 }
 
