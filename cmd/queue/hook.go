@@ -25,7 +25,7 @@ type hookMode struct {
 	// next is closed when another call begins, so that the latest call stops its retries.
 	// It is nil before the first call.
 	next chan struct{}
-	// callDone is closed when the latest call has callDone. It is nil before the first call.
+	// callDone is closed when the latest call has ended. It is nil before the first call.
 	callDone chan struct{}
 }
 

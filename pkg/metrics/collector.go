@@ -203,10 +203,10 @@ func client(s *seriesReading) *reading     { return &s.client }
 func request(s *seriesReading) *reading    { return &s.request }
 func response(s *seriesReading) *reading   { return &s.response }
 
-// sumBy groups the series sumBy some of their labels, and adds up one histogram per
-// group. The first parameter is a mask that selects these labels. The callback returns
-// the histogram of a series. The result maps the selected label values to the sum for
-// their group.
+// sumBy groups the series by some of their labels, and adds up one histogram per group.
+// The first parameter is a mask that selects these labels. The callback returns the
+// histogram of a series. The result maps the selected label values to the sum for their
+// group.
 func (p *page) sumBy(labels seriesKey, get func(*seriesReading) *reading) map[seriesKey]*reading {
 	sums := map[seriesKey]*reading{}
 	for i := range p.series {

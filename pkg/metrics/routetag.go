@@ -36,7 +36,7 @@ type routeTags struct {
 	names []string // names[i] has the number firstTag+i
 }
 
-// tagOf returns the routeTag tagOf a request. It allocates if the tag is new.
+// tagOf returns the routeTag of a request. It allocates if the tag is new.
 func (t *routeTags) tagOf(x *gate.Record) routeTag {
 	route := x.Route()
 	if route != gate.RouteTagged {

@@ -111,9 +111,9 @@ type seriesTable struct {
 	count atomic.Int32
 }
 
-// get returns the series that counts the requests with the key k. If the table has no such
-// series yet, get allocates one. But once the table has maxSeries series, a new key is
-// replaced by k.rest(), which contains only the status code.
+// get returns the series that counts the requests with the key k. If the table has no
+// such series yet, get allocates one. But once the table has maxSeries series, a new key
+// is replaced by k.overflowKey(), which contains only the status code.
 func (t *seriesTable) get(k seriesKey) *series {
 	s, _ := t.find(k)
 	if s != nil {

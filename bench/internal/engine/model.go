@@ -79,8 +79,8 @@ type Request struct {
 	Token func(last bool)
 
 	Arrived time.Duration
-	// First is the time of the first token. EndTime is the time of the last token or of the
-	// abort. 0 = not yet.
+	// First is the time of the first token. EndTime is the time of the last token or of
+	// the abort. 0 = not yet.
 	First, EndTime time.Duration
 	// Steps are the start times of the steps that computed tokens of the request.
 	Steps     []time.Duration
@@ -356,7 +356,9 @@ func (m *Model) Fits(r *Request, output Lengths) bool {
 		remaining[q] = output(q) - q.generated
 	}
 	slices.SortFunc(all, func(a, b *Request) int { return remaining[a] - remaining[b] })
-	for i, request := range all { // cache use is highest just before a request ends, so check these times
+	// Cache use is highest just before a request ends, so check the time at which each
+	// request ends.
+	for i, request := range all {
 		ahead := remaining[request]
 		use := 0
 		for _, other := range all[i:] {

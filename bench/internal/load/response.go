@@ -34,7 +34,7 @@ type response struct {
 
 // feed parses the bytes p. It returns how many of them it used, and whether the response
 // is complete. It uses a head only when all bytes of the head are in p. If the parameter
-// to is not nil, feed passes body bytes to this function. A 101 response is complete
+// sink is not nil, feed passes body bytes to this function. A 101 response is complete
 // after its head; feed skips other interim responses.
 func (a *response) feed(p []byte, sink func([]byte)) (used int, isComplete bool, err error) {
 	for {

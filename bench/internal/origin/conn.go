@@ -80,8 +80,8 @@ func (c *conn) read() {
 	}
 }
 
-// advance processes the bytes in c.in, followed by the new bytes in the parameter fresh.
-// It keeps the bytes that cannot be processed yet in c.in.
+// advance processes the bytes in c.in, followed by the new bytes in the parameter
+// received. It keeps the bytes that cannot be processed yet in c.in.
 func (c *conn) advance(received []byte) {
 	p := received
 	if len(c.in) > 0 {

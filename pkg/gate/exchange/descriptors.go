@@ -57,9 +57,14 @@ type Idleness uint8
 
 // The ranks.
 const (
-	IdleUpstream Idleness = iota // an upstream connection without an exchange
-	IdleClient                   // a client connection without a request, or one that has not sent a byte
-	PartialHead                  // a client connection that has sent part of a request head or TLS handshake
+	// IdleUpstream is an upstream connection without an exchange.
+	IdleUpstream Idleness = iota
+	// IdleClient is a client connection without a request, or one that has not sent a
+	// byte.
+	IdleClient
+	// PartialHead is a client connection that has sent part of a request head or TLS
+	// handshake.
+	PartialHead
 )
 
 // IdleConnection describes the connection of a set that should be closed first.

@@ -7,17 +7,25 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate"
 )
 
-// StepResult is the state of an exchange after a Step: either it is Ongoing, or it has ended
-// in one of the ways below. The downstream side uses the StepResult to finish the response.
+// StepResult tells how an exchange stands after a Step: either it is Ongoing, or it has
+// ended in one of the ways below. The downstream side uses the StepResult to finish the
+// response.
 type StepResult uint8
 
 // The results of a step.
 const (
-	Ongoing   StepResult = iota // the exchange needs another step
-	Completed                   // the response has been sent completely
-	Rejected                    // send the local reply of the outcome; no byte of a final response has been sent
-	CutOff                      // part of the response has been sent; make the truncation visible to the client
-	Closed                      // send nothing; the client has disconnected or the tunnel has ended
+	// Ongoing: the exchange needs another step.
+	Ongoing StepResult = iota
+	// Completed: the response has been sent completely.
+	Completed
+	// Rejected: no byte of a final response has been sent. Send the local reply of the
+	// outcome.
+	Rejected
+	// CutOff: part of the response has been sent. Make the truncation visible to the
+	// client.
+	CutOff
+	// Closed: the client has disconnected or the tunnel has ended. Send nothing.
+	Closed
 )
 
 // retryPauses are the delays before each retry. Their number limits the retries.
@@ -401,14 +409,14 @@ func (x *Exchange) disconnected() (o gate.Outcome, next int64) {
 	return gate.Undecided, 0 // the request can still be evicted, because it holds its slot
 }
 
-// keepSlot keeps the slot of a request that would end with the outcome o. The slot is kept
-// until the container has finished with the request, or until the request timeout
+// keepSlot keeps the slot of a request that would end with the outcome o. The slot is
+// kept until the container has finished with the request, or until the request timeout
 // expires. Meanwhile no other request gets the slot, so the container does not work on
 // more requests than the limit allows.
 //
-// If keepSlot returns false, the slot is not kept, for one of these reasons: HardConcurrency
-// is not set, no byte of the request was sent, the exchange is a tunnel, or the exchange
-// does not use a regular slot.
+// If keepSlot returns false, the slot is not kept, for one of these reasons:
+// HardConcurrency is not set, no byte of the request was sent, the exchange is a tunnel,
+// or the exchange does not use a regular slot.
 func (x *Exchange) keepSlot(o gate.Outcome) bool {
 	if !x.gate.HardConcurrency || x.state == StateTunnelling || !x.ticket.Slot || x.Unlimited || !x.up.Sent() {
 		return false
@@ -423,9 +431,10 @@ func (x *Exchange) keepSlot(o gate.Outcome) bool {
 	return true
 }
 
-// finalOutcome returns the outcome of an exchange whose slot was kept by the method keepSlot.
-// If the client has disconnected, the outcome is ClientGone. Otherwise it is the outcome
-// that was passed to hold, or Evicted if the request was evicted afterwards.
+// finalOutcome returns the outcome of an exchange whose slot was kept by the method
+// keepSlot. If the client has disconnected, the outcome is ClientGone. Otherwise it is
+// the outcome that was passed to keepSlot, or Evicted if the request was evicted
+// afterwards.
 func (x *Exchange) finalOutcome() gate.Outcome {
 	if x.down.Disconnected() {
 		return gate.ClientGone

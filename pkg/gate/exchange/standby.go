@@ -64,7 +64,7 @@ func (s *Standby) Running() bool { return s.word.Load()&standbySuspended == 0 }
 func (s *Standby) Open() int { return int(s.word.Load() & standbyOpen) }
 
 // Suspend suspends the container if no request has been open for at least the duration
-// idle. Otherwise ok is false, and the caller can try again after the duration left.
+// idle. Otherwise ok is false, and the caller can try again after the duration remaining.
 func (s *Standby) Suspend(now int64, idle time.Duration) (remaining time.Duration, ok bool) {
 	word := s.word.Load()
 	if word&(standbyOpen|standbySuspended) != 0 {

@@ -46,8 +46,8 @@ func (r *reader) begin(kind wire.BodyKind, length int64, buf []byte, at, end int
 	r.decoded, r.exact, r.received, r.ended, r.consumed, r.err, r.eof, r.truncated = nil, false, false, false, 0, nil, false, false
 }
 
-// rewind restarts the body if all bytes read so far are still buffered. If complete is true,
-// the whole body must be buffered.
+// rewind restarts the body if all bytes read so far are still buffered. If complete is
+// true, the whole body must be buffered.
 func (r *reader) rewind(complete bool, kind wire.BodyKind, length int64) bool {
 	if r.received || complete && !r.body.Ended {
 		return false
@@ -70,8 +70,8 @@ func (r *reader) Failed() bool { return r.err != nil }
 // Malformed implements exchange.Source.
 func (r *reader) Malformed() bool { return errors.Is(r.err, wire.ErrBadBody) }
 
-// isComplete reports whether the isComplete body has been decoded, so that the start of
-// the next message is known.
+// isComplete reports whether the whole body has been decoded, so that the start of the
+// next message is known.
 func (r *reader) isComplete() bool { return r.body.Ended && r.err == nil }
 
 // buffersEnd reports whether the end of the body has been decoded or is in the buffer.
@@ -186,8 +186,8 @@ const maxAhead = 64 << 10
 
 // readAhead reads the rest of a body into a buffer while the receiver accepts no bytes.
 // The buffer has at most maxAhead bytes and is charged to the budget for bodies. The
-// result moved reports whether bytes or EOF were read. The result complete reports whether
-// the end of the body has been received.
+// result moved reports whether bytes or EOF were read. The result complete reports
+// whether the end of the body has been received.
 func (r *reader) readAhead() (moved, complete bool) {
 	for {
 		switch {

@@ -13,7 +13,7 @@ type timer struct {
 // timerHeap is a binary heap, earliest first.
 type timerHeap []*timer
 
-// ensure makes t expire at when or earlier.
+// ensure makes t expire at expiresAt or earlier.
 func (h *timerHeap) ensure(t *timer, expiresAt int64) {
 	if t.index != 0 {
 		if t.expiresAt <= expiresAt {

@@ -9,7 +9,7 @@ import (
 
 // Protocol implements an HTTP version for clients and for the container.
 type Protocol interface {
-	// NewEngine returns the part of the protocol that belongs to w.
+	// NewEngine returns a new engine of the protocol for w.
 	NewEngine(w *Worker) Engine
 	// NumPending returns the number of connections for which a shutdown waits after the
 	// last request has ended, so that clients can read their responses and close the
@@ -17,10 +17,11 @@ type Protocol interface {
 	NumPending() int
 }
 
-// Engine is a protocol on one worker. Its methods are called on the worker's loop. NewEngine
-// calls Worker.AddIdleSource for the connections that may be closed to free descriptors.
+// Engine is a protocol on one worker. Its methods are called on the worker's loop.
+// NewEngine calls Worker.AddIdleSource for the connections that may be closed to free
+// descriptors.
 type Engine interface {
-	// Adopt serves a client connection. The part owns the descriptor fd, which is
+	// Adopt serves a client connection. The engine owns the descriptor fd, which is
 	// non-blocking and already charged to the gate's descriptor budget. The parameter
 	// layer is the TLS layer of the connection; nil = plaintext. The parameter read has
 	// the bytes that have already been read from the connection.

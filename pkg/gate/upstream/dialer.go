@@ -231,7 +231,7 @@ func (d *Dialer) continueWait(x *exchange.Exchange, now int64) (r Result) {
 	return r
 }
 
-// handleRefused handles a handleRefused connection of x and adds x to the connect queue.
+// handleRefused handles a refused connection of x and adds x to the connect queue.
 func (d *Dialer) handleRefused(x *exchange.Exchange) (r Result) {
 	now := d.loop.Nanotime()
 	if d.gate.Connects.NoteRefused(now) {

@@ -125,7 +125,7 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.kinds[k]
-	// Suppress the message until the time s.suppressedUntil. But if that is more than one
+	// Suppress the message until s.suppressedUntil. But if that time is more than one
 	// interval in the future, the clock was set back. In this case, log the message.
 	if s != nil && now.Before(s.suppressedUntil) && s.suppressedUntil.Sub(now) <= l.interval {
 		if s.suppressed == 0 {

@@ -26,7 +26,7 @@ type sent struct {
 }
 
 // frame is a message to all viewers. Old frames are not kept, so a viewer that missed
-// a frame gets a whole message.
+// a frame gets a full message.
 type frame struct {
 	number   uint64
 	text     []byte

@@ -55,7 +55,7 @@ var pageVersion = sync.OnceValue(func() string {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// ServeHTTP serves the page, its stream of events (/events) and a single whole
+// ServeHTTP serves the page, its stream of events (/events) and a single full
 // message (/status.json). Host names other than loopback get 421, to prevent DNS
 // rebinding.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {

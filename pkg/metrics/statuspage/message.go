@@ -9,7 +9,7 @@ import (
 )
 
 // message is an event of the page's event stream. The first event of a connection is a
-// whole message, which has all data. Then there is one event per second, which has only
+// full message, which has all data. Then there is one event per second, which has only
 // the data that may have changed.
 //
 // Each point in time is in ms. Started and Wall are on the wall clock, all others are on

@@ -59,7 +59,7 @@ type durationCells struct {
 }
 
 // forPeriod returns the cells for the period with the given number. If c still has the
-// cells forPeriod an earlier period, it sets them to 0 first.
+// cells of an earlier period, it sets them to 0 first.
 func (c *durationCells) forPeriod(number int64) []uint32 {
 	if c.number != number {
 		c.number = number

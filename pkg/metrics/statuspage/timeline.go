@@ -80,8 +80,8 @@ func (t *Timeline) readySince() (since int64) {
 }
 
 // notReadySince returns the time, in ms, since which at least one container has not been
-// ready. This is the earliest result of unreadySince for the containers that are not ready
-// now. 0 = since the start of the gate.
+// ready. This is the earliest result of unreadySince for the containers that are not
+// ready now. 0 = since the start of the gate.
 func (t *Timeline) notReadySince(containers []containerJSON) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +112,7 @@ func (t *Timeline) version() uint64 {
 	return t.total
 }
 
-// changesOf returns a copy changesOf a container's changes.
+// changesOf returns a copy of a container's changes.
 func (t *Timeline) changesOf(container int) []changeJSON {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -129,7 +129,7 @@ func (h *handover) awaitReady(conn net.Conn) bool {
 
 // isClosed reports whether the peer has closed conn, or conn has failed. The gate checks
 // this after it has received upgradeReady, because the peer may have ended just after
-// sending that line. If the peer has closed it, the gate continues to accept.
+// sending that line. If the peer has closed conn, the gate continues to accept.
 func isClosed(conn *net.UnixConn) (closed bool) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -27,8 +27,8 @@ const (
 	exitSignal        = 128 // plus the signal number
 )
 
-// Process is the started process and its process group. Exited, GroupExited, Signal, Stop and
-// Kill may be called on nil, for a gate without an application.
+// Process is the started process and its process group. Exited, GroupExited, Signal, Stop
+// and Kill may be called on nil, for a gate without an application.
 type Process struct {
 	pid           int // PID of the process, and ID of its process group
 	starter       *starter
@@ -39,7 +39,7 @@ type Process struct {
 	code          int
 	exitText      string    // how it has ended
 	isInterrupted bool      // result of IsInterrupted
-	stopOnce      sync.Once // Stop was called
+	stopOnce      sync.Once // the first call of Stop sends the signal
 
 	// mu guards hasGroupExited and hasExited, and is held while a signal is sent. After
 	// the process has ended, the kernel may give its PID to another process, which must
@@ -283,8 +283,8 @@ func (a *Process) Exited() <-chan struct{} {
 	return a.exited
 }
 
-// GroupExited returns a channel that is closed when all processes of the application's group
-// have ended; nil if there is no application.
+// GroupExited returns a channel that is closed when all processes of the application's
+// group have ended; nil if there is no application.
 func (a *Process) GroupExited() <-chan struct{} {
 	if a == nil {
 		return nil

@@ -120,7 +120,7 @@ func accept(ok func(string) bool) func(string) error {
 
 func anyText(string) bool { return true }
 
-// wordKind returns a kind for one of the known wordKind, regardless of case.
+// wordKind returns a kind for one of the known words, regardless of case.
 func wordKind(known ...string) *kind[string] { return choice(known, known) }
 
 // either returns a kind for two words. The first word means false, the second true.

@@ -51,7 +51,7 @@ func (c *Config) Live(files LiveFiles) (*Config, error) {
 	return live, nil
 }
 
-// settingName returns the setting with the file's path.
+// settingName returns the name of the setting that has the file's path.
 func (s source) settingName() string {
 	if s == fromFile {
 		return "SETTINGS_FILE"

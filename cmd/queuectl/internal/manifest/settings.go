@@ -109,7 +109,7 @@ var (
 	numeric  = regexp.MustCompile(`^[0-9.]+([a-zµ]+([0-9.]+[a-zµ]+)*|[KMGT]i?)?$`)
 )
 
-// accepts reports whether a value may be valid for a setting. The parameter wants is the
+// accepts reports whether a value may be valid for a setting. The parameter valid is the
 // setting's description of valid values (gateSetting.ValidValues). The result is false
 // only if the gate certainly rejects the value.
 func accepts(valid, value string) bool {

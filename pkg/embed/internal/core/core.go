@@ -24,11 +24,13 @@ func (g *Gate) State() *State { return g.state }
 
 // Config is the argument of New.
 type Config struct {
-	Exchange     exchange.Config
-	Names        metrics.Names
-	Identity     metrics.Identity
-	Uncounted    []string           // paths
-	RequestEnded func(*gate.Record) // called at the end of each counted request; the Record is valid only during the call; may be nil
+	Exchange  exchange.Config
+	Names     metrics.Names
+	Identity  metrics.Identity
+	Uncounted []string // paths
+	// RequestEnded is called at the end of each counted request. The Record is valid only
+	// during the call. RequestEnded may be nil.
+	RequestEnded func(*gate.Record)
 }
 
 // State is the state of a gate. All methods may be called concurrently.
@@ -39,8 +41,8 @@ type State struct {
 	Requests *metrics.Requests
 	Page     *metrics.Collector
 
-	// NeedsHead means that Config.RequestEnded or an overload feature reads Record.Peer and
-	// Record.Fields. The caller must then set both.
+	// NeedsHead means that Config.RequestEnded or an overload feature reads Record.Peer
+	// and Record.Fields. The caller must then set both.
 	NeedsHead  bool
 	DrainStage func(stage string) // called when the drain begins and ends; may be nil; set before the first request
 
