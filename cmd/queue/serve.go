@@ -364,13 +364,14 @@ func (p *process) end() error {
 	return errors.Join(cut, err)
 }
 
+// awaitApplication waits until all processes of the application's group have ended.
 func (p *process) awaitApplication(ctx context.Context) error {
-	exited := p.application.GroupExited()
-	if exited == nil {
+	groupExited := p.application.GroupExited()
+	if groupExited == nil {
 		return nil
 	}
 	select {
-	case <-exited:
+	case <-groupExited:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -423,7 +424,7 @@ func (p *process) stopApplication() {
 	if s == nil {
 		s = syscall.SIGTERM
 	}
-	if !p.hasApplicationExited() {
+	if !p.hasGroupExited() {
 		p.log.Info("sending "+signalName(s)+" to the application", append(p.progress(), zap.Duration("stopTimeout", p.stopTimeout))...)
 	}
 	p.application.Stop(s)
@@ -447,7 +448,7 @@ func (p *process) limitStop() {
 	p.stopReminder = time.After(silence)
 }
 
-func (p *process) hasApplicationExited() bool {
+func (p *process) hasGroupExited() bool {
 	select {
 	case <-p.application.GroupExited():
 		return true
@@ -524,12 +525,12 @@ func (p *process) wait(f func(context.Context) error, watches bool) error {
 			}
 		case <-p.stopReminder:
 			p.stopReminder = nil
-			if !p.hasApplicationExited() {
+			if !p.hasGroupExited() {
 				p.log.Info("the application is still running", p.progress()...)
 			}
 		case <-p.kill:
 			p.kill = nil
-			if !p.hasApplicationExited() {
+			if !p.hasGroupExited() {
 				p.log.Warn("the application is still running after the stop timeout (STOP_TIMEOUT): sending SIGKILL", p.progress()...)
 				p.application.Kill()
 			}
@@ -569,7 +570,7 @@ const repeatWindow = 10 * time.Millisecond
 
 // beginDrain begins the drain after repeatWindow.
 func (p *process) beginDrain() error {
-	for window := time.After(repeatWindow); ; {
+	for windowEnd := time.After(repeatWindow); ; {
 		select {
 		case sig := <-p.signals:
 			if sig == p.shutdownSignal {
@@ -578,7 +579,7 @@ func (p *process) beginDrain() error {
 			if err := p.act(sig); err != nil {
 				return err
 			}
-		case <-window:
+		case <-windowEnd:
 			p.gate.Drain()
 			return nil
 		}

@@ -154,7 +154,7 @@ func (x *call) conclude(v any) {
 	case !x.returned:
 		x.end(x.panicOutcome(v))
 	case x.hijacked: // the call ends when the connection is closed
-		x.stopClock()
+		x.stopDeadline()
 	case !x.wrote && x.extras != nil && x.extras.deadline.expired():
 		a := gate.ReplyTo(gate.RequestTimeout)
 		x.wrote = true
@@ -202,7 +202,7 @@ func (x *call) panicOutcome(v any) gate.Outcome {
 	return gate.UpstreamBrokeOff
 }
 
-func (x *call) stopClock() {
+func (x *call) stopDeadline() {
 	if x.extras != nil {
 		x.extras.deadline.stop()
 	}
@@ -214,7 +214,7 @@ func (x *call) end(o gate.Outcome) {
 	if x.hijacked && x.hasEnded.Swap(true) {
 		return
 	}
-	x.stopClock()
+	x.stopDeadline()
 	life := x.exchange
 	life.Status = x.status
 	if x.extras != nil {

@@ -61,12 +61,12 @@ func (b *broadcast) add(w *waiter) {
 		b.waiters = map[*waiter]struct{}{}
 	}
 	b.waiters[w] = struct{}{}
-	w.waitsFor = b
+	w.awaited = b
 }
 
 func (b *broadcast) remove(w *waiter) {
 	delete(b.waiters, w)
-	w.waitsFor = nil
+	w.awaited = nil
 }
 
 func newContainer(r *Readiness, spec Spec, isUser bool, now time.Time) *container {
@@ -208,7 +208,7 @@ func (c *container) update(result check.Result, now time.Time) {
 		// until successThreshold is reached.
 		seen = responding
 	}
-	c.history = c.history.advance(seen, now.Sub(c.started))
+	c.history = c.history.withCheck(seen, now.Sub(c.started))
 	switch {
 	case to == Down:
 		c.starting = true

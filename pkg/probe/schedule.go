@@ -50,11 +50,11 @@ type history struct {
 // history.
 const provenAfter = time.Second
 
-// advance returns the history after a check that gave the evidence e and ended at now. If
-// the evidence changes in a way that is new in this history, origin becomes now, so
+// withCheck returns the history after a check that gave the evidence e and ended at now.
+// If the evidence changes in a way that is new in this history, origin becomes now, so
 // that checks become frequent again. A failure resets the whole history if checks had
 // succeeded for provenAfter.
-func (h history) advance(e evidence, now time.Duration) history {
+func (h history) withCheck(e evidence, now time.Duration) history {
 	if e == h.last {
 		if e == succeeding {
 			h.successes++

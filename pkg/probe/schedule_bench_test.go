@@ -22,7 +22,7 @@ func BenchmarkSchedule(b *testing.B) {
 					case now >= time.Second:
 						e = responding
 					}
-					h = h.advance(e, now)
+					h = h.withCheck(e, now)
 					attempts++
 				}
 			}
@@ -32,12 +32,12 @@ func BenchmarkSchedule(b *testing.B) {
 }
 
 func BenchmarkDelay(b *testing.B) {
-	h := history{}.advance(succeeding, time.Second)
+	h := history{}.withCheck(succeeding, time.Second)
 	b.ReportAllocs()
 	at := time.Second
 	for b.Loop() {
 		at += time.Second
-		h = h.advance(succeeding, at)
+		h = h.withCheck(succeeding, at)
 		if h.delay(at, false, 0.5) <= 0 {
 			b.Fatal("no delay after a success")
 		}

@@ -28,7 +28,7 @@ func simulate(accepts, ready time.Duration, waiting bool, jitter func() float64)
 		case now >= accepts:
 			e = responding
 		}
-		h = h.advance(e, now)
+		h = h.withCheck(e, now)
 		if e != refusing && foundAccepting == 0 {
 			foundAccepting = now
 		}
@@ -131,20 +131,20 @@ func TestWaitingProbersAndRequestsUseTheSamePace(t *testing.T) {
 
 func TestATransitionOfCheckResultsRestartsTheDelaysOnlyTheFirstTime(t *testing.T) {
 	var h history
-	h = h.advance(refusing, time.Second)
+	h = h.withCheck(refusing, time.Second)
 	if h.origin != 0 {
 		t.Fatalf("the first evidence moved the origin to %v", h.origin)
 	}
-	h = h.advance(accepting, 60*time.Second)
+	h = h.withCheck(accepting, 60*time.Second)
 	if h.origin != 60*time.Second {
 		t.Fatalf("the first change left the origin at %v", h.origin)
 	}
 	if d := h.delay(60*time.Second, false, 0); d != reachedMin {
 		t.Fatalf("delay after the change is %v", d)
 	}
-	h = h.advance(responding, 61*time.Second)
-	h = h.advance(accepting, 62*time.Second)
-	h = h.advance(responding, 63*time.Second)
+	h = h.withCheck(responding, 61*time.Second)
+	h = h.withCheck(accepting, 62*time.Second)
+	h = h.withCheck(responding, 63*time.Second)
 	if h.origin != 62*time.Second {
 		t.Fatalf("a change seen before moved the origin to %v", h.origin)
 	}
@@ -154,22 +154,22 @@ func TestATransitionOfCheckResultsRestartsTheDelaysOnlyTheFirstTime(t *testing.T
 }
 
 func TestAFlappingContainerIsCheckedSlowlyUntilItHasBeenStable(t *testing.T) {
-	h := history{}.advance(refusing, 0).advance(succeeding, 10*time.Second)
-	flapped := h.advance(responding, 10*time.Second+500*time.Millisecond)
+	h := history{}.withCheck(refusing, 0).withCheck(succeeding, 10*time.Second)
+	flapped := h.withCheck(responding, 10*time.Second+500*time.Millisecond)
 	for now := 11 * time.Second; now < 20*time.Second; now += 500 * time.Millisecond {
-		flapped = flapped.advance(succeeding, now).advance(responding, now+250*time.Millisecond)
+		flapped = flapped.withCheck(succeeding, now).withCheck(responding, now+250*time.Millisecond)
 	}
 	if d := flapped.delay(20*time.Second, false, 0); d < 200*time.Millisecond {
 		t.Fatalf("flapping for 10 s leaves a delay of %v", d)
 	}
-	later := h.advance(responding, 15*time.Second)
+	later := h.withCheck(responding, 15*time.Second)
 	if d := later.delay(15*time.Second, false, 0); d != reachedMin {
 		t.Fatalf("a failure after 5 s of success leaves a delay of %v", d)
 	}
 }
 
 func TestOnceReadyTheIntervalGrowsTo30Seconds(t *testing.T) {
-	h := history{}.advance(succeeding, 0)
+	h := history{}.withCheck(succeeding, 0)
 	want := []time.Duration{1, 4, 16, 30, 30}
 	for i, seconds := range want {
 		if d := h.delay(0, true, 0); d != seconds*time.Second {
@@ -178,7 +178,7 @@ func TestOnceReadyTheIntervalGrowsTo30Seconds(t *testing.T) {
 		if d := h.delay(0, false, 1); d > 30*time.Second {
 			t.Fatalf("jitter stretches the delay to %v", d)
 		}
-		h = h.advance(succeeding, time.Duration(i)*time.Second)
+		h = h.withCheck(succeeding, time.Duration(i)*time.Second)
 	}
 	if d := (history{last: succeeding, successes: math.MaxInt}).delay(0, false, 0); d != 30*time.Second {
 		t.Fatalf("after very many successes the delay is %v", d)

@@ -55,13 +55,13 @@ func (r *Readiness) Await(c gate.Prober, notify func(gate.ReadinessResult)) (can
 
 // waiter is a waiting prober. Readiness.mu guards it.
 type waiter struct {
-	r        *Readiness
-	prober   gate.Prober
-	arrived  time.Time
-	notify   func(gate.ReadinessResult)
-	waitsFor *broadcast  // broadcast that w waits for; nil = none
-	timer    *time.Timer // ends the wait at its limit
-	done     bool
+	r       *Readiness
+	prober  gate.Prober
+	arrived time.Time
+	notify  func(gate.ReadinessResult)
+	awaited *broadcast  // broadcast that w waits for; nil = none
+	timer   *time.Timer // ends the wait at its limit
+	done    bool
 }
 
 // evaluate notifies the prober if the result is final or the time limit has passed.
@@ -86,8 +86,8 @@ func (w *waiter) evaluate() {
 // end marks w as done, removes it from its broadcast and stops its timer.
 func (w *waiter) end() {
 	w.done = true
-	if w.waitsFor != nil {
-		w.waitsFor.remove(w)
+	if w.awaited != nil {
+		w.awaited.remove(w)
 	}
 	if w.timer != nil {
 		w.timer.Stop()
@@ -99,8 +99,8 @@ func (w *waiter) expire() {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	if !w.done {
-		if w.waitsFor != nil {
-			w.waitsFor.remove(w)
+		if w.awaited != nil {
+			w.awaited.remove(w)
 		}
 		w.evaluate()
 	}
@@ -118,7 +118,7 @@ func (w *waiter) cancel() {
 // evaluateWoken.
 func (r *Readiness) wakeAll(b *broadcast) {
 	for w := range b.waiters {
-		w.waitsFor = nil
+		w.awaited = nil
 		r.woken = append(r.woken, w)
 	}
 	b.waiters = nil // free the map

@@ -84,9 +84,9 @@ func run(ctx context.Context, cfg settings, out, logs io.Writer) error {
 			default:
 				fmt.Fprintf(out, suggestions, base)
 			}
-		case err := <-demo.exitErr:
+		case err := <-demo.exitResult:
 			return fmt.Errorf("the demo container ended: %w", err)
-		case err := <-gate.exitErr:
+		case err := <-gate.exitResult:
 			return fmt.Errorf("the gate ended: %w", err)
 		case <-ctx.Done():
 			fmt.Fprintln(out, "\nstopping")

@@ -16,8 +16,8 @@ const stopTimeout = 15 * time.Second
 // does not reach it. Instead this program stops its children in the right order.
 type process struct {
 	cmd *exec.Cmd
-	// exitErr receives one error when the process exits, even if the exit status is 0.
-	exitErr chan error
+	// exitResult receives one error when the process exits, even if the exit status is 0.
+	exitResult chan error
 	// exited is closed after cmd.Wait has returned, so the process has exited.
 	exited chan struct{}
 }
@@ -33,7 +33,7 @@ func startProcess(logs io.Writer, env []string, binary string, args ...string) (
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", binary, err)
 	}
-	p := &process{cmd: cmd, exitErr: make(chan error, 1), exited: make(chan struct{})}
+	p := &process{cmd: cmd, exitResult: make(chan error, 1), exited: make(chan struct{})}
 	go p.wait()
 	return p, nil
 }
@@ -43,7 +43,7 @@ func (p *process) wait() {
 	if err == nil {
 		err = errors.New("exit status 0")
 	}
-	p.exitErr <- err
+	p.exitResult <- err
 	close(p.exited)
 }
 

@@ -215,7 +215,7 @@ l.drain()
 		"q.room--", ""},
 	{"a stale page counts requests admitted since as not admitted",
 		"admission.Controller.SetRoom",
-		"n - int64(a.quota.admitted-measuredAt)", "n + 0*int64(measuredAt)"},
+		"n - int64(a.quota.admitted-admissions)", "n + 0*int64(admissions)"},
 	{"a request evicts one of its own class",
 		"exchange.Eviction.victim",
 		"max(e.Class, waiting+1)", "max(e.Class, waiting)"},

@@ -30,21 +30,21 @@ const (
 	DefaultAlpha     = 0.01
 )
 
-// Classification is the result of comparing one figure.
-type Classification string
+// Verdict is the result of comparing one figure.
+type Verdict string
 
 // Same also stands for a significant change that does not exceed the
 // threshold.
 const (
-	Same      Classification = "same"
-	Noise     Classification = "noise"   // the difference may be chance
-	TooFew    Classification = "too few" // too few samples for any significant result
-	Improved  Classification = "improved"
-	Regressed Classification = "regressed"
-	Changed   Classification = "changed"    // significant, but neither direction is better
-	OnlyOld   Classification = "only old"   // not measured in the new run
-	OnlyNew   Classification = "only new"   // not measured in the old run
-	Units     Classification = "other unit" // the units of the two runs differ
+	Same      Verdict = "same"
+	Noise     Verdict = "noise"   // the difference may be chance
+	TooFew    Verdict = "too few" // too few samples for any significant result
+	Improved  Verdict = "improved"
+	Regressed Verdict = "regressed"
+	Changed   Verdict = "changed"    // significant, but neither direction is better
+	OnlyOld   Verdict = "only old"   // not measured in the new run
+	OnlyNew   Verdict = "only new"   // not measured in the old run
+	Units     Verdict = "other unit" // the units of the two runs differ
 )
 
 // Change is the comparison of one figure.
@@ -55,9 +55,9 @@ type Change struct {
 	Old, New                 sample.Spread
 	// Delta is (new - old) / |old| of the medians. It is infinite if only old is zero,
 	// and NaN if a median is missing.
-	Delta          float64
-	P              float64
-	Classification Classification
+	Delta   float64
+	P       float64
+	Verdict Verdict
 }
 
 // Result is a comparison of two runs.
@@ -71,7 +71,7 @@ type Result struct {
 // Regressed reports whether a figure became significantly worse, by more than the
 // threshold.
 func (r Result) Regressed() bool {
-	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Classification == Regressed })
+	return slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Verdict == Regressed })
 }
 
 // Undecided reports whether a figure changed by more than the threshold, but has too few
@@ -82,7 +82,7 @@ func (r Result) Undecided() bool {
 }
 
 func (c Change) undecided(o Options) bool {
-	return c.Classification == TooFew && c.Better != sample.Neither && math.Abs(c.Delta) > o.Threshold
+	return c.Verdict == TooFew && c.Better != sample.Neither && math.Abs(c.Delta) > o.Threshold
 }
 
 // Compare compares the figures of two runs, including the latency percentiles in
@@ -101,7 +101,7 @@ func Compare(old, new *sample.Run, o Options) Result {
 		c := judge(a.values, b.values, p.better, chance, o)
 		c.Scenario, c.Target, c.Figure, c.Unit = p.scenario, p.target, p.figure, cmp.Or(a.unit, b.unit)
 		if len(a.values) > 0 && len(b.values) > 0 && a.unit != b.unit {
-			c.Unit, c.Delta, c.Classification = a.unit+", "+b.unit, math.NaN(), Units
+			c.Unit, c.Delta, c.Verdict = a.unit+", "+b.unit, math.NaN(), Units
 		}
 		r.Changes = append(r.Changes, c)
 	}
@@ -117,10 +117,10 @@ func judge(old, new []float64, better sample.Better, p float64, o Options) Chang
 	}
 	switch {
 	case c.New.N == 0:
-		c.Classification = OnlyOld
+		c.Verdict = OnlyOld
 		return c
 	case c.Old.N == 0:
-		c.Classification = OnlyNew
+		c.Verdict = OnlyNew
 		return c
 	}
 	if c.Delta = (c.New.Median - c.Old.Median) / math.Abs(c.Old.Median); c.New.Median == c.Old.Median {
@@ -128,19 +128,19 @@ func judge(old, new []float64, better sample.Better, p float64, o Options) Chang
 	}
 	switch {
 	case c.Delta == 0:
-		c.Classification = Same
+		c.Verdict = Same
 	case c.P >= o.Alpha && LeastP(c.Old.N, c.New.N) >= o.Alpha:
-		c.Classification = TooFew
+		c.Verdict = TooFew
 	case c.P >= o.Alpha:
-		c.Classification = Noise
+		c.Verdict = Noise
 	case math.Abs(c.Delta) <= o.Threshold:
-		c.Classification = Same
+		c.Verdict = Same
 	case better == sample.Neither:
-		c.Classification = Changed
+		c.Verdict = Changed
 	case (c.New.Median > c.Old.Median) == (better == sample.Higher):
-		c.Classification = Improved
+		c.Verdict = Improved
 	default:
-		c.Classification = Regressed
+		c.Verdict = Regressed
 	}
 	return c
 }
@@ -240,12 +240,12 @@ func (r Result) text(all bool) string {
 	if len(r.Differences) > 0 {
 		b.WriteByte('\n')
 	}
-	counts := map[Classification]int{}
+	counts := map[Verdict]int{}
 	tab := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	shown := 0
 	for _, c := range r.Changes {
-		counts[c.Classification]++
-		if !all && (c.Classification == Same || c.Classification == Noise || c.Classification == TooFew && !c.undecided(r.Options)) {
+		counts[c.Verdict]++
+		if !all && (c.Verdict == Same || c.Verdict == Noise || c.Verdict == TooFew && !c.undecided(r.Options)) {
 			continue
 		}
 		if shown == 0 {
@@ -254,7 +254,7 @@ func (r Result) text(all bool) string {
 		shown++
 		delta, p := c.texts()
 		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Scenario, c.Target, c.Figure,
-			c.Unit, spreadText(c.Old), spreadText(c.New), delta, p, c.Classification)
+			c.Unit, spreadText(c.Old), spreadText(c.New), delta, p, c.Verdict)
 	}
 	tab.Flush()
 	if shown > 0 {

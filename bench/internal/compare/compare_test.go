@@ -26,7 +26,7 @@ func TestAFigureIsJudgedByNoiseAndThreshold(t *testing.T) {
 		name     string
 		old, new []float64
 		better   sample.Better
-		want     Classification
+		want     Verdict
 	}{
 		{"twice the cost", steady(10), steady(20), sample.Lower, Regressed},
 		{"half the cost", steady(10), steady(5), sample.Lower, Improved},
@@ -45,15 +45,15 @@ func TestAFigureIsJudgedByNoiseAndThreshold(t *testing.T) {
 		{"missing in the new run", steady(10), nil, sample.Lower, OnlyOld},
 		{"missing in the old run", nil, steady(10), sample.Lower, OnlyNew},
 	} {
-		if got := judged(c.old, c.new, c.better, defaults); got.Classification != c.want {
-			t.Errorf("%s: %s (delta %v, p %v), want %s", c.name, got.Classification, got.Delta, got.P, c.want)
+		if got := judged(c.old, c.new, c.better, defaults); got.Verdict != c.want {
+			t.Errorf("%s: %s (delta %v, p %v), want %s", c.name, got.Verdict, got.Delta, got.P, c.want)
 		}
 	}
-	if got := judged(steady(10), steady(12), sample.Lower, Options{0.3, DefaultAlpha}); got.Classification != Same {
-		t.Errorf("with a threshold of 30 %%: %s", got.Classification)
+	if got := judged(steady(10), steady(12), sample.Lower, Options{0.3, DefaultAlpha}); got.Verdict != Same {
+		t.Errorf("with a threshold of 30 %%: %s", got.Verdict)
 	}
-	if got := judged(steady(10)[:3], steady(12)[:3], sample.Lower, Options{DefaultThreshold, 0.2}); got.Classification != Regressed {
-		t.Errorf("with an alpha of 0.2: %s", got.Classification)
+	if got := judged(steady(10)[:3], steady(12)[:3], sample.Lower, Options{DefaultThreshold, 0.2}); got.Verdict != Regressed {
+		t.Errorf("with an alpha of 0.2: %s", got.Verdict)
 	}
 	if got := judged([]float64{0}, []float64{-1}, sample.Lower, defaults); !math.IsInf(got.Delta, -1) {
 		t.Errorf("from zero down: delta %v", got.Delta)
@@ -89,14 +89,14 @@ func TestFiguresAndLatenciesOfTwoRunsAreCompared(t *testing.T) {
 		t.Error("a p99 that is half as large again is no regression")
 	}
 	c := find(t, r, "latency_p99")
-	if c.Classification != Regressed || math.Abs(c.Delta-0.5) > 1e-9 || c.Unit != "us" || c.Scenario != "s" || c.Target != "queuegate" || c.Old.Median != 200 || c.New.Median != 300 {
+	if c.Verdict != Regressed || math.Abs(c.Delta-0.5) > 1e-9 || c.Unit != "us" || c.Scenario != "s" || c.Target != "queuegate" || c.Old.Median != 200 || c.New.Median != 300 {
 		t.Errorf("%+v", c)
 	}
-	if c := find(t, r, "cpu_per_request"); c.Classification != Same {
+	if c := find(t, r, "cpu_per_request"); c.Verdict != Same {
 		t.Errorf("%+v", c)
 	}
 	r = Compare(runOf(steady(10), steady(200)), runOf(steady(9), steady(150)), defaults)
-	if r.Regressed() || find(t, r, "cpu_per_request").Classification != Improved {
+	if r.Regressed() || find(t, r, "cpu_per_request").Verdict != Improved {
 		t.Errorf("an improvement: %+v", r.Changes)
 	}
 }
@@ -109,7 +109,7 @@ func TestTheLargestLatencyIsNeverARegression(t *testing.T) {
 		}
 	}
 	r := Compare(old, new, defaults)
-	if c := find(t, r, "latency_max"); c.Classification != Changed || r.Regressed() {
+	if c := find(t, r, "latency_max"); c.Verdict != Changed || r.Regressed() {
 		t.Errorf("%+v", c)
 	}
 }
@@ -117,14 +117,14 @@ func TestTheLargestLatencyIsNeverARegression(t *testing.T) {
 func TestAFigureMissingFromOneOfTwoRunsIsShownButNotJudged(t *testing.T) {
 	old, new := runOf(steady(10), nil), runOf(nil, steady(20))
 	r := Compare(old, new, defaults)
-	if find(t, r, "cpu_per_request").Classification != OnlyOld || find(t, r, "latency_p99").Classification != OnlyNew || r.Regressed() {
+	if find(t, r, "cpu_per_request").Verdict != OnlyOld || find(t, r, "latency_p99").Verdict != OnlyNew || r.Regressed() {
 		t.Errorf("%+v", r.Changes)
 	}
 	new = runOf(steady(20), nil)
 	for i := range new.Figures {
 		new.Figures[i].Unit = "ms"
 	}
-	if c := find(t, Compare(old, new, defaults), "cpu_per_request"); c.Classification != Units || c.Unit != "us, ms" {
+	if c := find(t, Compare(old, new, defaults), "cpu_per_request"); c.Verdict != Units || c.Unit != "us, ms" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -137,7 +137,7 @@ func TestAFigureMeasuredOncePerRunIsJudgedByTheThresholdAlone(t *testing.T) {
 		name       string
 		round      int
 		old, new   float64
-		want       Classification
+		want       Verdict
 		regression bool
 	}{
 		{"larger", 0, 10, 11, Regressed, true},
@@ -146,7 +146,7 @@ func TestAFigureMeasuredOncePerRunIsJudgedByTheThresholdAlone(t *testing.T) {
 		{"larger, in a round", 1, 10, 11, TooFew, false},
 	} {
 		r := Compare(size(c.round, c.old), size(c.round, c.new), defaults)
-		if got := find(t, r, "binary_size").Classification; got != c.want || r.Regressed() != c.regression {
+		if got := find(t, r, "binary_size").Verdict; got != c.want || r.Regressed() != c.regression {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}

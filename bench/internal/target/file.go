@@ -35,21 +35,21 @@ const (
 	WebSocket = "websocket"  // upgrades
 	// H2CToHTTP1 is HTTP/2 without TLS for clients and HTTP/1 to the container.
 	H2CToHTTP1 = "h2c-to-http1"
-	Queue      = "hold"   // requests wait until the container listens
+	Hold       = "hold"   // requests wait until the container listens
 	Probe      = "probe"  // the platform's readiness probe (K-Network-Probe)
 	Engine     = "engine" // uses the metrics of a model server to admit requests
 	Many       = "many"   // several instances on one machine
 	Start      = "start"  // the harness starts the program: all targets except Direct and peers
 )
 
-var abilities = []string{Limit, Bound, AutoLimit, Fairness, HTTP, H2C, H2CToHTTP1, WebSocket, Queue, Probe, Engine, Many, Start}
+var abilities = []string{Limit, Bound, AutoLimit, Fairness, HTTP, H2C, H2CToHTTP1, WebSocket, Hold, Probe, Engine, Many, Start}
 
 // ServePort is the name of the port to which the load generator connects.
 const ServePort = "serve"
 
 // readyPort is the name of an additional port that serves HTTP/1. If clients use HTTP/2,
-// the port ServePort may support only HTTP/2. The harness then sends the readiness request,
-// which uses HTTP/1, to this additional port.
+// the port ServePort may support only HTTP/2. The harness then sends the readiness
+// request, which uses HTTP/1, to this additional port.
 const readyPort = "ready"
 
 // A Target describes how to run a program as a proxy. Command, Env and the files are

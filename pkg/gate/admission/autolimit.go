@@ -157,9 +157,9 @@ func (a *AutoLimit) updateBaseline(now int64) {
 		return
 	}
 	used := w.reached()
-	if now-a.baseline.firstSample > costMemory {
+	if now-a.baseline.began > costMemory {
 		a.baseline.halve()
-		a.baseline.firstSample = now - costMemory/2
+		a.baseline.began = now - costMemory/2
 	}
 	a.baseline.merge(w)
 	a.startWindow(now, 0)
@@ -216,7 +216,7 @@ func (a *AutoLimit) startWindow(now int64, delay float64) {
 // setBaseline makes the limit in force the baseline, at the cost of the current window.
 func (a *AutoLimit) setBaseline(now int64) {
 	a.baseline, a.trial = a.window, noTrial
-	a.baseline.firstSample = a.countFrom
+	a.baseline.began = a.countFrom
 	a.startWindow(now, 0)
 }
 
@@ -256,8 +256,8 @@ func (a *AutoLimit) minDetectableStep() float64 {
 	return min(max(minStep, math.Exp(3*math.Sqrt(a.baseline.variance()*a.baseline.n/samples))), largeStep)
 }
 
-// judge compares the limit on trial with the baseline. The result isDecided is false if the
-// trial needs more samples.
+// judge compares the limit on trial with the baseline. The result isDecided is false if
+// the trial needs more samples.
 func (a *AutoLimit) judge(now int64) (tooHigh, isDecided bool) {
 	low, high := &a.baseline, &a.window
 	if a.trial == trialDown {

@@ -17,7 +17,7 @@ const (
 type drainRate struct {
 	granted        atomic.Uint64 // slots granted from the queue
 	startedAt      atomic.Int64  // start of the measurement
-	grantedAtSince atomic.Uint64 // value of granted at the start of the measurement
+	grantedAtStart atomic.Uint64 // value of granted at the start of the measurement
 	interval       atomic.Int64  // ns between two grants from the queue; 0 = not known
 }
 
@@ -31,20 +31,20 @@ func (a *Controller) RetryAfter(now int64) int {
 
 // update measures the rate if rateWindow has passed since the last measurement.
 func (d *drainRate) update(now int64) {
-	since, handed := d.startedAt.Load(), d.granted.Load()
-	if since == 0 { // first call: no rate yet
-		d.grantedAtSince.Store(handed)
+	startedAt, handed := d.startedAt.Load(), d.granted.Load()
+	if startedAt == 0 { // first call: no rate yet
+		d.grantedAtStart.Store(handed)
 		d.startedAt.CompareAndSwap(0, now)
 		return
 	}
-	elapsed := now - since
-	slots := int64(handed - d.grantedAtSince.Load())
-	if elapsed < rateWindow || slots == 0 && d.interval.Load() > elapsed || !d.startedAt.CompareAndSwap(since, now) {
+	elapsed := now - startedAt
+	slots := int64(handed - d.grantedAtStart.Load())
+	if elapsed < rateWindow || slots == 0 && d.interval.Load() > elapsed || !d.startedAt.CompareAndSwap(startedAt, now) {
 		return
 	}
-	d.grantedAtSince.Store(handed)
+	d.grantedAtStart.Store(handed)
 	if slots == 0 { // no slot was granted, so the interval is at least the elapsed time
-		d.startedAt.Store(since)
+		d.startedAt.Store(startedAt)
 		d.interval.Store(elapsed)
 		return
 	}

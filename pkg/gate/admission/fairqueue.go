@@ -93,11 +93,11 @@ type flow struct {
 
 // class is one priority class.
 type class struct {
-	byService   flowHeap // flows with queued requests, least service first
-	byLength    flowHeap // the same flows, most queued requests first
-	waiting     int
-	virtual     int64 // virtual time in ns, at which a newly active flow starts
-	otherGrants int   // grants to other classes since the last one to this class
+	byService     flowHeap // flows with queued requests, least service first
+	byLength      flowHeap // the same flows, most queued requests first
+	waiting       int
+	virtual       int64 // virtual time in ns, at which a newly active flow starts
+	numPassedOver int   // how often this class was passed over since its last grant; see pass
 }
 
 func newFairQueue(clock func() int64, byUnits bool) *fairQueue {
@@ -175,8 +175,8 @@ func (q *fairQueue) nextSeq() uint64 {
 	return q.seq
 }
 
-// chargeBy sets whether flows are charged by units. A change sets the service of all queued
-// flows to the same value, because units and time cannot be compared.
+// chargeBy sets whether flows are charged by units. A change sets the service of all
+// queued flows to the same value, because units and time cannot be compared.
 func (q *fairQueue) chargeBy(units bool) {
 	if q.byUnits == units {
 		return
@@ -234,7 +234,7 @@ func (q *fairQueue) nextClass() *class {
 		case c.waiting == 0:
 		case first == nil:
 			first = c
-		case c.otherGrants >= maxPassed:
+		case c.numPassedOver >= maxPassed:
 			return c
 		}
 	}
@@ -253,10 +253,10 @@ func (q *fairQueue) pass(chosen *class) {
 		case first:
 			first = false
 		default:
-			c.otherGrants++
+			c.numPassedOver++
 		}
 	}
-	chosen.otherGrants = 0
+	chosen.numPassedOver = 0
 }
 
 // unlink removes w from its flow and updates the order of flows.

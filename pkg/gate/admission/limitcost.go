@@ -5,7 +5,7 @@ import "math"
 // limitCost sums up the cost of requests at one limit.
 type limitCost struct {
 	limit        int
-	firstSample  int64   // time of the first sample
+	began        int64   // samples are counted from this time
 	n, successes float64 // number of samples, number of successes
 	sum, squares float64 // sum and sum of squares of the times in slots, in ns
 	peak         int     // maximum number of requests in flight

@@ -143,13 +143,13 @@ func (a *Controller) next() (w *Waiter) {
 
 // SetRoom sets the room for Config.Brake, which is the number of further requests that
 // may be admitted. Each Release adds one to it. The parameter n is the measured room.
-// The parameter measuredAt is the value of Admissions at the time of the measurement.
+// The parameter admissions is the value of Admissions at the time of the measurement.
 // SetRoom subtracts from n the number of requests admitted after the measurement,
 // because they have used up part of it. While no request is in flight, one request is
 // admitted regardless of the room.
-func (a *Controller) SetRoom(n int64, measuredAt uint64) {
+func (a *Controller) SetRoom(n int64, admissions uint64) {
 	a.mu.Lock()
-	a.quota.room = n - int64(a.quota.admitted-measuredAt)
+	a.quota.room = n - int64(a.quota.admitted-admissions)
 	var calls notices
 	if a.current().isMetered() {
 		calls = a.grantMetered()

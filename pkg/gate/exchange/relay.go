@@ -40,17 +40,17 @@ func (x *Exchange) retryPause() int64 {
 	return pause + int64(float64(pause)*x.gate.Jitter()/2)
 }
 
-// Step advances the exchange without blocking. If e is Ongoing, the caller must call Step
+// Step advances the exchange without blocking. If r is Ongoing, the caller must call Step
 // again by the time next (0 = no deadline). Otherwise the exchange has ended with the
 // outcome o.
-func (x *Exchange) Step(now int64) (e StepResult, o gate.Outcome, next int64) {
+func (x *Exchange) Step(now int64) (r StepResult, o gate.Outcome, next int64) {
 	if x.settings.wait != nil {
 		return x.stepWaiting(now)
 	}
 	return x.step(now)
 }
 
-func (x *Exchange) step(now int64) (e StepResult, o gate.Outcome, next int64) {
+func (x *Exchange) step(now int64) (r StepResult, o gate.Outcome, next int64) {
 	for {
 		switch x.state {
 		case StateArrived, StateQueued:
@@ -469,13 +469,13 @@ func (discard) Broken() bool        { return false }
 
 // conclude ends the exchange and releases the upstream connection. It returns how the
 // downstream side must finish.
-func (x *Exchange) conclude(o gate.Outcome) (e StepResult) {
+func (x *Exchange) conclude(o gate.Outcome) (r StepResult) {
 	switch up := x.up; {
 	case up == nil && o == gate.ClientGone:
 		x.down.Drop()
-		e = Closed
+		r = Closed
 	case up == nil:
-		e = Rejected
+		r = Rejected
 	default:
 		x.RequestBody, x.ResponseBody = x.down.Consumed(), up.Consumed()
 		x.up = nil
@@ -483,24 +483,24 @@ func (x *Exchange) conclude(o gate.Outcome) (e StepResult) {
 		case o == gate.Served:
 			_, sent := up.Flush()
 			up.Complete(!x.down.Ended() || !sent)
-			e = Completed
+			r = Completed
 		case o == gate.Tunnelled, o == gate.ClientGone:
 			up.Abort()
-			e = Closed
+			r = Closed
 		case x.state == StateAwaiting, x.state == StateAbandoned && (x.Status == 0 || x.promised()):
 			up.Abort()
-			e = Rejected
+			r = Rejected
 		default:
 			if o == gate.Evicted {
 				x.tracked.events.abort()
 			}
 			up.Abort()
-			e = CutOff
+			r = CutOff
 		}
 	}
-	if e == Rejected {
-		e = x.breakPromise(o)
+	if r == Rejected {
+		r = x.breakPromise(o)
 	}
 	x.End(o)
-	return e
+	return r
 }

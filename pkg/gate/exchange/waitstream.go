@@ -124,11 +124,11 @@ func (x *Exchange) promised() bool {
 
 // stepWaiting runs a step. If the request is still waiting afterwards and the time in
 // waiter.nextAt has come, stepWaiting tells the client.
-func (x *Exchange) stepWaiting(now int64) (e StepResult, o gate.Outcome, next int64) {
-	e, o, next = x.step(now)
+func (x *Exchange) stepWaiting(now int64) (r StepResult, o gate.Outcome, next int64) {
+	r, o, next = x.step(now)
 	w := x.waiter()
-	if e != Ongoing || w == nil || x.state == StateAbandoned {
-		return e, o, next
+	if r != Ongoing || w == nil || x.state == StateAbandoned {
+		return r, o, next
 	}
 	at := w.nextAt
 	if now >= at {
@@ -173,8 +173,8 @@ func (w *waiter) notifyClient(now int64) (next int64, o gate.Outcome) {
 	return w.nextAt, gate.Undecided
 }
 
-// checkPromise returns NotEventStream if the gate has sent the head of an event stream but
-// res is no event stream. Otherwise it returns Undecided.
+// checkPromise returns NotEventStream if the gate has sent the head of an event stream
+// but res is no event stream. Otherwise it returns Undecided.
 func (x *Exchange) checkPromise(res *wire.Response) gate.Outcome {
 	if !x.promised() || res.IsEventStream() {
 		return gate.Undecided
@@ -183,8 +183,9 @@ func (x *Exchange) checkPromise(res *wire.Response) gate.Outcome {
 	return gate.NotEventStream
 }
 
-// Respond implements Downstream. If the gate has already sent the head of an event stream,
-// Respond discards the head res. The body of the response then continues the stream.
+// Respond implements Downstream. If the gate has already sent the head of an event
+// stream, Respond discards the head res. The body of the response then continues the
+// stream.
 func (w *waiter) Respond(res *wire.Response) {
 	w.x.down = w.Downstream
 	if w.form != waitPromised {
@@ -192,28 +193,28 @@ func (w *waiter) Respond(res *wire.Response) {
 	}
 }
 
-// Continue implements Downstream. If the gate has already sent the head of an event stream,
-// Continue sends no 100, because a 1xx response must not follow a final head. The client
-// does not wait for the 100, because the gate sends that head only after it has received
-// the whole request.
+// Continue implements Downstream. If the gate has already sent the head of an event
+// stream, Continue sends no 100, because a 1xx response must not follow a final head. The
+// client does not wait for the 100, because the gate sends that head only after it has
+// received the whole request.
 func (w *waiter) Continue() {
 	if w.form != waitPromised {
 		w.Downstream.Continue()
 	}
 }
 
-// Interim implements Downstream. If the gate has already sent the head of an event stream,
-// Interim drops the 1xx response, because it must not follow a final head.
+// Interim implements Downstream. If the gate has already sent the head of an event
+// stream, Interim drops the 1xx response, because it must not follow a final head.
 func (w *waiter) Interim(res *wire.Response) {
 	if w.form != waitPromised {
 		w.Downstream.Interim(res)
 	}
 }
 
-// breakPromise determines how an exchange ends that is rejected with the outcome o. If the
-// gate has not sent the head of an event stream, breakPromise returns Rejected. Otherwise
-// it sends an error event, ends the stream and returns Completed. If the event cannot be
-// sent because the client does not read, it returns CutOff.
+// breakPromise determines how an exchange ends that is rejected with the outcome o. If
+// the gate has not sent the head of an event stream, breakPromise returns Rejected.
+// Otherwise it sends an error event, ends the stream and returns Completed. If the event
+// cannot be sent because the client does not read, it returns CutOff.
 func (x *Exchange) breakPromise(o gate.Outcome) StepResult {
 	if !x.promised() {
 		return Rejected

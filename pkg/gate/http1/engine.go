@@ -28,11 +28,11 @@ type Protocol struct {
 // NewEngine implements server.Protocol.
 func (p *Protocol) NewEngine(w *server.Worker) server.Engine { return newEngine(p, w) }
 
-// NumPending implements server.Protocol. It counts connections with a partial request
+// NumClosing implements server.Protocol. It counts connections with a partial request
 // head, with a local reply that the client has not read completely, or in lingering
 // close. If a connection in lingering close ended now, a reset could destroy its
 // response.
-func (p *Protocol) NumPending() int {
+func (p *Protocol) NumClosing() int {
 	return int(p.readingHeads.Load() + p.pendingReplies.Load() + p.lingering.Load())
 }
 

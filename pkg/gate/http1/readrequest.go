@@ -73,7 +73,7 @@ func (s *session) readHead() (complete, more bool) {
 			s.req.Reset()
 		}
 		if s.w > 0 {
-			if possible, isPreface := s.preface(); isPreface {
+			if possible, complete := s.preface(); complete {
 				return false, s.switchToHTTP2()
 			} else if !possible {
 				complete, err := s.req.Scan(s.buf.b[:s.w])

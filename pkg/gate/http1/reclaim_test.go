@@ -33,7 +33,7 @@ func (r *rig) awaitIdle() {
 	r.t.Helper()
 	testkit.Until(r.t, "connections to be idle", func() bool {
 		return countConns(r, func(c *conn) bool {
-			return !c.Busy() && c.eng.loop.Now()-c.IdleSince < int64(exchange.MinIdle)
+			return !c.Busy() && c.eng.loop.Now()-c.Since < int64(exchange.MinIdle)
 		}) == 0
 	})
 }

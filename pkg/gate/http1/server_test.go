@@ -623,7 +623,7 @@ func TestAShutdownWaitsForClientsThatAreStillSending(t *testing.T) {
 	c := r.client().send("GET / HTTP/1.1\r\n\r\n")
 	c.wantReply(gate.BadRequest)
 	p := r.engines[0].cfg
-	testkit.Until(t, "the lingering connection", func() bool { return p.NumPending() == 1 })
+	testkit.Until(t, "the lingering connection", func() bool { return p.NumClosing() == 1 })
 	ended := make(chan error, 1)
 	go func() { ended <- r.server.Shutdown(context.Background()) }()
 	testkit.Until(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
@@ -631,7 +631,7 @@ func TestAShutdownWaitsForClientsThatAreStillSending(t *testing.T) {
 	if err := testkit.Receive(t, "the end of the shutdown", ended); err != nil {
 		t.Error(err)
 	}
-	if n := p.NumPending(); n != 0 {
+	if n := p.NumClosing(); n != 0 {
 		t.Errorf("%d connections are unfinished", n)
 	}
 }

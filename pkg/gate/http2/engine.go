@@ -14,7 +14,8 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/wire/h2"
 )
 
-// Protocol implements server.Protocol for HTTP/2. It holds the state that all loops share.
+// Protocol implements server.Protocol for HTTP/2. It holds the state that all loops
+// share.
 type Protocol struct {
 	MaxHeaderList int           // maximum size of a received head in bytes, after decoding; 0 = 64 KiB
 	Scheme        string        // scheme of requests to the container
@@ -27,9 +28,9 @@ type Protocol struct {
 // NewEngine implements server.Protocol.
 func (p *Protocol) NewEngine(w *server.Worker) server.Engine { return newEngine(p, w) }
 
-// NumPending implements server.Protocol. It counts all client connections, because
+// NumClosing implements server.Protocol. It counts all client connections, because
 // clients should close them after GOAWAY.
-func (p *Protocol) NumPending() int { return int(p.connections.Load()) }
+func (p *Protocol) NumClosing() int { return int(p.connections.Load()) }
 
 // Stats returns the statistics of the client connections of all loops. It may be called
 // concurrently.

@@ -336,7 +336,8 @@ func TestAShutdownWaitsForAStreamOpenedBeforeTheGOAWAY(t *testing.T) {
 		if q.URL.Path != "/late" {
 			return
 		}
-		// The response takes longer than a shutdown waits for connections without requests.
+		// The response takes longer than a shutdown waits for connections without
+		// requests.
 		select {
 		case <-time.After(2 * time.Second):
 		case <-done:
@@ -406,7 +407,7 @@ func TestAShutdownServesAClientWhoseFirstBytesArriveInPieces(t *testing.T) {
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(testkit.Timeout))
 			_, _ = conn.Write(c.all[:c.before])
-			until(t, "the first bytes", func() bool { return r.http1.NumPending()+r.protocol.NumPending() == 1 })
+			until(t, "the first bytes", func() bool { return r.http1.NumClosing()+r.protocol.NumClosing() == 1 })
 			done := make(chan struct{})
 			go func() { defer close(done); _ = r.server.Shutdown(context.Background()) }()
 			until(t, "the shutdown", func() bool { draining := false; r.on(func() { draining = r.part.draining }); return draining })

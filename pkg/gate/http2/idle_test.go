@@ -121,7 +121,7 @@ func (r *rig) waitUntilIdle() {
 		r.on(func() {
 			all = true
 			for c := range r.part.clients.all() {
-				all = all && (len(c.table.open) > 0 || r.part.loop.Now()-c.IdleSince >= int64(exchange.MinIdle))
+				all = all && (len(c.table.open) > 0 || r.part.loop.Now()-c.Since >= int64(exchange.MinIdle))
 			}
 		})
 		return all

@@ -20,14 +20,14 @@ type uploads struct {
 
 // uploadState is the state of the request body of an upStream.
 //
-//	noBody → wholeBody        the body was complete before the stream was opened
-//	noBody → bodyInProgress   the body was not complete
-//	bodyInProgress → wholeBody   END_STREAM is written
+//	noBody → completeBody           the body was complete before the stream was opened
+//	noBody → bodyInProgress         the body was not complete
+//	bodyInProgress → completeBody   END_STREAM is written
 type uploadState uint8
 
 const (
 	noBody uploadState = iota
-	wholeBody
+	completeBody
 	bodyInProgress
 )
 
@@ -38,12 +38,12 @@ func (u *uploads) admits(x *exchange.Exchange) bool {
 	case u.bodies == 0, !u.mixed && u.client == x.Peer:
 		return true
 	}
-	return u.inProgress == 0 && isWhole(x)
+	return u.inProgress == 0 && isFullyRead(x)
 }
 
-// isWhole reports whether the request body has arrived completely. A tunnel counts as
+// isFullyRead reports whether the request body has arrived completely. A tunnel counts as
 // incomplete.
-func isWhole(x *exchange.Exchange) bool { return !x.Upgrade && x.Downstream().FullyRead() }
+func isFullyRead(x *exchange.Exchange) bool { return !x.Upgrade && x.Downstream().FullyRead() }
 
 // add counts a stream that has a body.
 func (u *uploads) add(s *upStream) {
@@ -53,7 +53,7 @@ func (u *uploads) add(s *upStream) {
 		u.mixed = true
 	}
 	u.bodies++
-	if s.upload = wholeBody; !isWhole(s.x) {
+	if s.upload = completeBody; !isFullyRead(s.x) {
 		s.upload = bodyInProgress
 		u.inProgress++
 	}
@@ -62,7 +62,7 @@ func (u *uploads) add(s *upStream) {
 // end is called when the END_STREAM of the request has been written.
 func (u *uploads) end(s *upStream) {
 	if s.upload == bodyInProgress {
-		s.upload = wholeBody
+		s.upload = completeBody
 		u.inProgress--
 	}
 }
@@ -70,7 +70,7 @@ func (u *uploads) end(s *upStream) {
 // remove is called when s ends.
 func (u *uploads) remove(s *upStream) {
 	u.end(s)
-	if s.upload == wholeBody {
+	if s.upload == completeBody {
 		u.bodies--
 	}
 }

@@ -2,7 +2,8 @@
 // protocols, and shuts down.
 //
 // A Server has a Worker for each loop. The packages http1 and http2 implement Protocol.
-// Their Engine on a worker owns the client and upstream connections of that worker. On a
+// An Engine is the part of a protocol on one worker, not the model server of the setting
+// ENGINE_METRICS. It owns the client and upstream connections of that worker. On a
 // plaintext port, a connection starts as HTTP/1 and switches to HTTP/2 if it begins with
 // the HTTP/2 preface. On a TLS port, ALPN selects the protocol.
 package server

@@ -24,8 +24,8 @@ func (s *Server) Clients() int {
 		if w.tls.queued.First() != nil || w.tls.handshaking.First() != nil {
 			n++
 		}
-		for _, p := range w.engines {
-			n += p.Clients()
+		for _, e := range w.engines {
+			n += e.Clients()
 		}
 		return n
 	})

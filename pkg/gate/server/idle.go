@@ -25,8 +25,8 @@ type IdleConn[T any, P IdleConn[T, P]] interface {
 // Idle is embedded by the connections of an IdleSet.
 type Idle[T any, P IdleConn[T, P]] struct {
 	list.Node[T]
-	set       *IdleSet[T, P]
-	IdleSince int64 // time at which the connection became idle, on the loop's clock
+	set   *IdleSet[T, P]
+	Since int64 // time at which the connection became idle, on the loop's clock
 }
 
 // IdleNode returns w, for an IdleSet.
@@ -75,7 +75,7 @@ func (s *IdleSet[T, P]) All() iter.Seq[*T] { return s.conns.All() }
 // another set, or in none.
 func (s *IdleSet[T, P]) Touch(c *T) {
 	w := P(c).IdleNode()
-	w.IdleSince = s.worker.Loop.Now()
+	w.Since = s.worker.Loop.Now()
 	if w.set == s && s.conns.Last() == c {
 		return
 	}
@@ -112,7 +112,7 @@ func (s *IdleSet[T, P]) oldest() *T {
 			}
 			s.conns.Remove(c)
 			s.conns.Push(c)
-		case s.worker.Loop.Now()-P(c).IdleNode().IdleSince < s.minIdle:
+		case s.worker.Loop.Now()-P(c).IdleNode().Since < s.minIdle:
 			return nil
 		case P(c).Quiet():
 			return c
@@ -127,7 +127,7 @@ func (s *IdleSet[T, P]) reclaimable() (since int64, reclaim func()) {
 	if c == nil {
 		return 0, nil
 	}
-	return P(c).IdleNode().IdleSince, P(c).Reclaim
+	return P(c).IdleNode().Since, P(c).Reclaim
 }
 
 // IdleSource finds the connection that should be closed first to free its descriptor. The

@@ -30,7 +30,7 @@ func addIdle(s *IdleSet[fakeConn, *fakeConn], times ...int64) (conns []*fakeConn
 	for _, idle := range times {
 		c := &fakeConn{}
 		s.Touch(c)
-		c.IdleSince -= idle * int64(exchange.MinIdle)
+		c.Since -= idle * int64(exchange.MinIdle)
 		conns = append(conns, c)
 	}
 	return conns
@@ -44,8 +44,8 @@ func TestTheLongestIdleConnectionIsReclaimed(t *testing.T) {
 		conns[0].busy, conns[1].noisy, conns[3].busy = true, true, true
 		for _, want := range []*fakeConn{conns[2], conns[4]} {
 			since, reclaim := s.reclaimable()
-			if reclaim == nil || since != want.IdleSince {
-				t.Errorf("since %d; want the connection idle since %d", since, want.IdleSince)
+			if reclaim == nil || since != want.Since {
+				t.Errorf("since %d; want the connection idle since %d", since, want.Since)
 				return
 			}
 			reclaim()
@@ -111,8 +111,8 @@ func TestAWorkerReportsItsOldestConnectionOfTheLowestRank(t *testing.T) {
 			}
 			found <- c
 		})
-		if c := <-found; c.Idleness != want.rank || c.IdleSince != want.conn.IdleSince {
-			t.Errorf("found %+v, want rank %d and %d", c, want.rank, want.conn.IdleSince)
+		if c := <-found; c.Idleness != want.rank || c.IdleSince != want.conn.Since {
+			t.Errorf("found %+v, want rank %d and %d", c, want.rank, want.conn.Since)
 		}
 		w.CloseOldest(want.rank)
 		s.do(func(*Worker) {

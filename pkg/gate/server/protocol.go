@@ -11,10 +11,10 @@ import (
 type Protocol interface {
 	// NewEngine returns a new engine of the protocol for w.
 	NewEngine(w *Worker) Engine
-	// NumPending returns the number of connections for which a shutdown waits after the
+	// NumClosing returns the number of connections for which a shutdown waits after the
 	// last request has ended, so that clients can read their responses and close the
 	// connections. It counts the connections of all workers.
-	NumPending() int
+	NumClosing() int
 }
 
 // Engine is a protocol on one worker. Its methods are called on the worker's loop.

@@ -120,8 +120,8 @@ func (s *Server) Stats() gate.UpstreamStats {
 	st := gate.UpstreamStats{Dials: s.pools.Dials.Load(), Reuses: s.pools.Reuses.Load(), Retries: s.gate.Retries.Load()}
 	st.Open = int(st.Dials - s.pools.Closes.Load())
 	st.Idle, _ = s.onLoops(statsTimeout, func(w *Worker) (n int) {
-		for _, p := range w.engines {
-			n += p.IdleUpstreams()
+		for _, e := range w.engines {
+			n += e.IdleUpstreams()
 		}
 		return n
 	})
@@ -132,8 +132,8 @@ func (s *Server) Stats() gate.UpstreamStats {
 // respond within statsTimeout.
 func (s *Server) CloseIdleUpstreams() {
 	s.onLoops(statsTimeout, func(w *Worker) int {
-		for _, p := range w.engines {
-			p.CloseIdleUpstreams()
+		for _, e := range w.engines {
+			e.CloseIdleUpstreams()
 		}
 		return 0
 	})

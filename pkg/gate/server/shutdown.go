@@ -163,7 +163,7 @@ func (d *shutdown) stateEnded(now int64) bool {
 	case shutdownServing:
 		return !d.busy(now)
 	case shutdownClosing:
-		return d.srv.numPending() == 0 || now >= d.deadline
+		return d.srv.numClosing() == 0 || now >= d.deadline
 	}
 	return false
 }
@@ -184,12 +184,12 @@ func (d *shutdown) end() {
 	})
 }
 
-// numPending returns the sum of Protocol.NumPending for HTTP/1 and HTTP/2: the number of
+// numClosing returns the sum of Protocol.NumClosing for HTTP/1 and HTTP/2: the number of
 // connections for which the shutdown waits after the last request.
-func (s *Server) numPending() int {
-	n := s.cfg.HTTP1.NumPending()
+func (s *Server) numClosing() int {
+	n := s.cfg.HTTP1.NumClosing()
 	if s.cfg.HTTP2 != nil {
-		n += s.cfg.HTTP2.NumPending()
+		n += s.cfg.HTTP2.NumClosing()
 	}
 	return n
 }

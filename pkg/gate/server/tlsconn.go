@@ -80,7 +80,7 @@ func (t *tlsConns) init(w *Worker) {
 	w.AddIdleSource(exchange.PartialHead, w.reclaimStalled)
 }
 
-// tlsConn is a connection before the end of its handshake. Its field IdleSince is the time at
+// tlsConn is a connection before the end of its handshake. Its field Since is the time at
 // which the connection was accepted, its first byte arrived or its ClientHello was
 // complete. The latest of these events counts.
 type tlsConn struct {
@@ -162,7 +162,7 @@ func (c *tlsConn) Event(s *loop.Sock) {
 	case c.state == tlsSilent:
 		c.enter(tlsPartial)
 		c.worker.tls.partial.Touch(c)
-		c.handle.SetDeadline(c.IdleSince + int64(helloTimeout))
+		c.handle.SetDeadline(c.Since + int64(helloTimeout))
 	}
 }
 
@@ -186,7 +186,7 @@ func (c *tlsConn) hello() {
 		c.close(nil)
 		return
 	}
-	c.IdleSince = w.Loop.Now()
+	c.Since = w.Loop.Now()
 	c.port.pending.Inc()
 	if w.tls.freeSlots > 0 {
 		c.startHandshake()
@@ -203,7 +203,7 @@ func (c *tlsConn) startHandshake() {
 	c.worker.tls.freeSlots--
 	c.layer = &loop.Layer{}
 	c.session = tls.Server(c.layer, c.port.Config)
-	c.handle.SetDeadline(c.IdleSince + int64(handshakeTimeout))
+	c.handle.SetDeadline(c.Since + int64(handshakeTimeout))
 	c.sock.StartHandshake(c.layer, clientSession{c.session, c.layer}, c.worker.srv.handshakeSlots, &c.handle)
 }
 
@@ -266,7 +266,7 @@ func (c *tlsConn) Step() {
 			c.close(err)
 		case done:
 			c.adopt()
-		case c.worker.Loop.Now() >= c.IdleSince+int64(handshakeTimeout):
+		case c.worker.Loop.Now() >= c.Since+int64(handshakeTimeout):
 			c.close(os.ErrDeadlineExceeded)
 		}
 	}
@@ -358,5 +358,5 @@ func (w *Worker) reclaimStalled() (since int64, reclaim func()) {
 	if c == nil {
 		return 0, nil
 	}
-	return c.IdleSince, func() { c.close(os.ErrDeadlineExceeded) }
+	return c.Since, func() { c.close(os.ErrDeadlineExceeded) }
 }

@@ -28,7 +28,7 @@ const testTimeout = 2 * time.Minute
 type closingProtocol struct{ worker *Worker }
 
 func (closingProtocol) NewEngine(w *Worker) Engine { return closingProtocol{w} }
-func (closingProtocol) NumPending() int            { return 0 }
+func (closingProtocol) NumClosing() int            { return 0 }
 func (m closingProtocol) Adopt(fd int, _ netip.AddrPort, _ *loop.Layer, _ []byte) {
 	m.worker.Loop.CloseDescriptor(fd)
 	m.worker.Gate.Descriptors.Release()
@@ -161,7 +161,7 @@ func TestAnIncompleteHandshakeTimesOut(t *testing.T) {
 	s.until("the handshake", func(w *Worker) bool {
 		first := w.tls.handshaking.First()
 		if first != nil {
-			first.IdleSince -= int64(handshakeTimeout)
+			first.Since -= int64(handshakeTimeout)
 			first.handle.SetDeadline(w.Loop.Now() + 1)
 		}
 		return first != nil

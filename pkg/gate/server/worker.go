@@ -107,8 +107,8 @@ func (w *Worker) stopAccepting() (silent bool) {
 	}
 	w.closeListeners()
 	silent = w.closeHandshakes()
-	for _, p := range w.engines {
-		silent = p.StopAccepting() || silent
+	for _, e := range w.engines {
+		silent = e.StopAccepting() || silent
 	}
 	return silent
 }

@@ -82,7 +82,7 @@ type closing struct {
 }
 
 func (p closing) NewEngine(w *server.Worker) server.Engine { return closingPart{p, w} }
-func (closing) NumPending() int                            { return 0 }
+func (closing) NumClosing() int                            { return 0 }
 
 type closingPart struct {
 	closing

@@ -76,7 +76,7 @@ type exchange struct {
 	limit    int
 }
 
-func (x *exchange) isComplete() bool { return x.message.Ended() || len(x.body) > x.limit }
+func (x *exchange) isDone() bool { return x.message.Ended() || len(x.body) > x.limit }
 
 // RoundTrip sends r and returns the final response, with at most limit bytes of its
 // body in memory. The fields of r must be valid in HTTP/2. Check Usable before the next
@@ -96,7 +96,7 @@ func (c *Conn) RoundTrip(r *http.Request, limit int) (*http.Response, error) {
 		x.unsent = body
 	}
 	c.appendHead(r, x)
-	for !x.isComplete() {
+	for !x.isDone() {
 		c.appendData(x)
 		if err := c.step(x); err != nil {
 			return nil, err
@@ -207,7 +207,7 @@ func (c *Conn) handle(f *h2.Frame, x *exchange) error {
 			return errGoAway
 		}
 	case h2.RSTStream:
-		if isOwnStream && !x.isComplete() {
+		if isOwnStream && !x.isDone() {
 			return errReset
 		}
 	case h2.Headers:
@@ -221,7 +221,7 @@ func (c *Conn) handle(f *h2.Frame, x *exchange) error {
 				c.out = h2.AppendWindowUpdate(c.out, x.stream, f.Length)
 			}
 		}
-		if isOwnStream && !x.isComplete() {
+		if isOwnStream && !x.isDone() {
 			x.body = append(x.body, f.Payload...)
 			return asError(x.message.Data(len(f.Payload), f.EndStream))
 		}
@@ -242,8 +242,8 @@ func (c *Conn) settings(f *h2.Frame, x *exchange) error {
 	return asError(x.window.ApplySettings(changes))
 }
 
-// headers processes the head or the trailers of a response. If the parameter isOwnStream is
-// false, the header block belongs to another stream. Then headers only decodes it,
+// headers processes the head or the trailers of a response. If the parameter isOwnStream
+// is false, the header block belongs to another stream. Then headers only decodes it,
 // because every block changes the HPACK state of the connection.
 func (c *Conn) headers(f *h2.Frame, x *exchange, isOwnStream bool) error {
 	var head h2.Head
@@ -251,7 +251,7 @@ func (c *Conn) headers(f *h2.Frame, x *exchange, isOwnStream bool) error {
 		return err
 	}
 	switch {
-	case !isOwnStream || x.isComplete():
+	case !isOwnStream || x.isDone():
 		return nil
 	case head.TooLarge:
 		return errTooLong

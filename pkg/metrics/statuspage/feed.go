@@ -89,7 +89,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	send := func(text []byte) bool {
 		event := append(append([]byte("data: "), text...), "\n\n"...)
 		limit := writeTimeout
-		if p.isClosed.Load() {
+		if p.ended.Load() {
 			limit = lastWriteTimeout
 		}
 		_ = out.SetWriteDeadline(time.Now().Add(limit))

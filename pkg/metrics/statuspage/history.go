@@ -34,12 +34,12 @@ type Sources struct {
 //	fresh  → stale   each second, by the sampler
 //	stale  → fresh   wake
 //	stale  → parked  after quietTicks seconds without a viewer; the sampler ends
-//	any    → historyClosed   Close
+//	any    → closed  Close
 const (
 	parked uint32 = iota
 	stale
 	fresh
-	historyClosed
+	closed
 )
 
 // History keeps data for each of the last 300 s. It needs about 75 KiB of memory, which
@@ -101,7 +101,7 @@ func (h *History) start() {
 // Close ends the sampler. If the sampler has ever run, Close takes a last sample.
 func (h *History) Close() {
 	h.mu.Lock()
-	first := h.state.Swap(historyClosed) != historyClosed
+	first := h.state.Swap(closed) != closed
 	if first {
 		close(h.done)
 	}

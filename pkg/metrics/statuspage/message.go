@@ -145,7 +145,7 @@ func (p *Page) message(isFull bool, sent *sent) []byte {
 		Page: pageVersion(), Started: p.started, Clock: millis(now), Wall: time.Now().UnixMilli(),
 		Containers: []containerJSON{},
 	}
-	s := inputs{ended: p.isClosed.Load(), uptime: now, startTimeout: p.cfg.StartTimeout, wasReady: p.cfg.Timeline.wasReady()}
+	s := inputs{ended: p.ended.Load(), uptime: now, startTimeout: p.cfg.StartTimeout, wasReady: p.cfg.Timeline.wasReady()}
 	p.addNow(&m, &s)
 	p.addHistory(&m, &s, isFull, sent)
 	p.addContainers(&m, &s, isFull, sent)
@@ -259,16 +259,16 @@ func (r *ring) columns(n int64) secondsJSON {
 	floats := func(value func(*second) float32) []float64 {
 		return column(r, n, func(s *second) float64 { return round(float64(value(s))) })
 	}
-	wholes := func(value func(*second) uint32) []uint32 { return column(r, n, value) }
+	integers := func(value func(*second) uint32) []uint32 { return column(r, n, value) }
 	return secondsJSON{
 		First:       n,
 		Concurrency: floats(func(s *second) float32 { return s.concurrency }),
 		Arrivals:    floats(func(s *second) float32 { return s.arrivals }),
-		InFlight:    wholes(func(s *second) uint32 { return s.inFlight }),
-		Queue:       wholes(func(s *second) uint32 { return s.queue }),
-		Refused:     wholes(func(s *second) uint32 { return s.refused }),
-		Failed:      wholes(func(s *second) uint32 { return s.failed }),
-		ClientError: wholes(func(s *second) uint32 { return s.clientErrors }),
+		InFlight:    integers(func(s *second) uint32 { return s.inFlight }),
+		Queue:       integers(func(s *second) uint32 { return s.queue }),
+		Refused:     integers(func(s *second) uint32 { return s.refused }),
+		Failed:      integers(func(s *second) uint32 { return s.failed }),
+		ClientError: integers(func(s *second) uint32 { return s.clientErrors }),
 		BytesIn:     floats(func(s *second) float32 { return s.requestBytes }),
 		BytesOut:    floats(func(s *second) float32 { return s.responseBytes }),
 		P50:         floats(func(s *second) float32 { return s.p50 }),

@@ -59,11 +59,11 @@ type Drain struct {
 
 // Page is an http.Handler that serves the status page.
 type Page struct {
-	cfg      Config
-	started  int64 // wall clock in ms; differs between runs of the gate
-	isClosed atomic.Bool
-	closed   chan struct{}
-	closing  sync.Once
+	cfg     Config
+	started int64 // wall clock in ms; differs between runs of the gate
+	ended   atomic.Bool
+	closed  chan struct{}
+	closing sync.Once
 
 	mu      sync.Mutex
 	latest  *frame
@@ -85,7 +85,7 @@ func New(cfg Config) *Page {
 // the History.
 func (p *Page) Close() {
 	p.closing.Do(func() {
-		p.isClosed.Store(true)
+		p.ended.Store(true)
 		p.cfg.History.Close() // publishes the events since the last second
 		close(p.closed)
 	})

@@ -17,9 +17,9 @@ import (
 // engine reads the metrics of the model server behind the gate. It is nil without
 // ENGINE_METRICS, and its methods then do nothing.
 type engine struct {
-	poller  *enginemetrics.Poller
-	stop    context.CancelFunc
-	running sync.WaitGroup
+	poller *enginemetrics.Poller
+	stop   context.CancelFunc
+	wait   sync.WaitGroup
 }
 
 func newEngine(cfg *config.Config, g *exchange.Gate, log *zap.Logger) *engine {
@@ -53,7 +53,7 @@ func (e *engine) start() {
 	}
 	var ctx context.Context
 	ctx, e.stop = context.WithCancel(context.Background())
-	e.running.Go(func() { e.poller.Run(ctx) })
+	e.wait.Go(func() { e.poller.Run(ctx) })
 }
 
 func (e *engine) close() {
@@ -61,7 +61,7 @@ func (e *engine) close() {
 		return
 	}
 	e.stop()
-	e.running.Wait()
+	e.wait.Wait()
 }
 
 // apply applies the live settings.

@@ -84,14 +84,14 @@ const (
 // releaseStartMemory returns the memory used for starting to the system. It waits for a
 // moment without traffic, because the collection takes several ms of CPU.
 func releaseStartMemory(busy func() bool) {
-	var try func(attempts int)
-	try = func(attempts int) {
+	var try func(remaining int)
+	try = func(remaining int) {
 		time.AfterFunc(startTime, func() {
 			switch {
 			case !busy():
 				debug.FreeOSMemory()
-			case attempts > 1:
-				try(attempts - 1)
+			case remaining > 1:
+				try(remaining - 1)
 			}
 		})
 	}

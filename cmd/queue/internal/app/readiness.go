@@ -27,7 +27,7 @@ type readiness struct {
 	listening []func()                   // called when the container accepts connections
 	probed    []func(took time.Duration) // called after each probe
 	stop      func()                     // ends probing
-	running   sync.WaitGroup
+	wait      sync.WaitGroup
 }
 
 func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Logger) *readiness {
@@ -101,12 +101,12 @@ func (r *readiness) start() {
 	r.cpus.listening(false)
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())
-	r.running.Go(func() { r.probes.Run(ctx) })
+	r.wait.Go(func() { r.probes.Run(ctx) })
 }
 
 func (r *readiness) close() {
 	r.stop()
-	r.running.Wait()
+	r.wait.Wait()
 }
 
 // changed logs a change of state, as a warning if a ready container is no longer ready,

@@ -12,10 +12,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// The pause between snapshots grows from firstLook to restLook.
+// The pause between snapshots grows from firstPause to longestPause.
 const (
-	firstLook = 50 * time.Millisecond
-	restLook  = 5 * time.Second
+	firstPause   = 50 * time.Millisecond
+	longestPause = 5 * time.Second
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 // poll repeatedly takes a snapshot of the listening sockets and passes it to the function
 // check. It ends when that function returns true, ctx ends or the process exits.
 func (a *Process) poll(ctx context.Context, check func(listening) (done bool)) {
-	for pause := firstLook; ; pause = min(pause*5/4, restLook) {
+	for pause := firstPause; ; pause = min(pause*5/4, longestPause) {
 		l, _ := a.listening() // empty if /proc cannot be read
 		if check(l) {
 			return

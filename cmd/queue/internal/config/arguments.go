@@ -189,7 +189,7 @@ func (l *loader) suggest(arg string) (suggestion string, sure bool) {
 	name := strings.TrimLeft(arg, "-")
 	var known []word
 	var shown []string
-	add := func(text, suggestion string) { known, shown = append(known, newWord(text)), append(shown, suggestion) }
+	add := func(text, shownAs string) { known, shown = append(known, newWord(text)), append(shown, shownAs) }
 	for i := range l.settings {
 		s := &l.settings[i]
 		if variable := variableLike(name); s.name == variable || variableLike(s.flag) == variable {

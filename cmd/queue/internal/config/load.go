@@ -162,18 +162,18 @@ func (l *loader) variable(s *setting) (text, name string) {
 // wantError returns an error for an invalid text of the setting. The message names the
 // source of the text and the accepted values.
 func (s *setting) wantError(text string, err error) error {
-	subject := s.found + "=" + quoteShort(text)
+	assignment := s.found + "=" + quoteShort(text)
 	if s.source == fromFlag && s.found != "--"+s.flag {
-		subject += " (--" + s.flag + ")"
+		assignment += " (--" + s.flag + ")"
 	}
-	return wantError(subject, s.value.about().wants, err)
+	return wantError(assignment, s.value.about().wants, err)
 }
 
-func wantError(subject, wants string, err error) error {
+func wantError(assignment, wants string, err error) error {
 	if err == nil || errors.Is(err, errNotAccepted) {
-		return fmt.Errorf("%s: want %s", subject, wants)
+		return fmt.Errorf("%s: want %s", assignment, wants)
 	}
-	return fmt.Errorf("%s: want %s: %w", subject, wants, err)
+	return fmt.Errorf("%s: want %s: %w", assignment, wants, err)
 }
 
 const (

@@ -72,15 +72,15 @@ func (l *loader) checkScheme(name string, signal *OTLP) {
 }
 
 // checkProtocol warns if a variable contradicts the exporter's protocol.
-func (l *loader) checkProtocol(label, exporter, chosen, signal string) {
-	for _, name := range []string{signal + "PROTOCOL", "PROTOCOL"} {
+func (l *loader) checkProtocol(plural, exporter, chosen, prefix string) {
+	for _, name := range []string{prefix + "PROTOCOL", "PROTOCOL"} {
 		s := l.setting(otlpPrefix + name)
 		wanted := s.value.text()
 		if wanted == "" {
 			continue
 		}
 		if isOTLP(chosen) && wanted != chosen {
-			l.warn("%s=%s has no effect: %s are sent over %s, as set by %s", s.name, wanted, label, chosen, l.setting(exporter).found)
+			l.warn("%s=%s has no effect: %s are sent over %s, as set by %s", s.name, wanted, plural, chosen, l.setting(exporter).found)
 		}
 		return
 	}
@@ -88,8 +88,8 @@ func (l *loader) checkProtocol(label, exporter, chosen, signal string) {
 
 // checkClient warns about a client certificate without a key, and a key without
 // a certificate.
-func (l *loader) checkClient(signal string, o *OTLP) {
-	present, missing := otlpPrefix+signal+"CLIENT_CERTIFICATE", otlpPrefix+signal+"CLIENT_KEY"
+func (l *loader) checkClient(prefix string, o *OTLP) {
+	present, missing := otlpPrefix+prefix+"CLIENT_CERTIFICATE", otlpPrefix+prefix+"CLIENT_KEY"
 	if o.ClientCertificate == "" {
 		present, missing = missing, present
 	}
@@ -118,9 +118,9 @@ func (c *Config) writeExports(b *strings.Builder) {
 	}
 	traces, metrics := c.Exporters()
 	for _, export := range []struct {
-		label, signal, exporter, endpoint string
-		isUsed                            bool
-		destination                       func() (otlp.Destination, TLSFiles)
+		plural, prefix, exporter, endpoint string
+		isUsed                             bool
+		destination                        func() (otlp.Destination, TLSFiles)
 	}{
 		{"Traces", "TRACES_", "TRACING_CONFIG_BACKEND", "TRACING_CONFIG_ZIPKIN_ENDPOINT", isOTLP(traces), c.TracesOverOTLP},
 		{"Metrics", "METRICS_", "SERVING_REQUEST_METRICS_BACKEND", "METRICS_COLLECTOR_ADDRESS", isOTLP(metrics), c.MetricsOverOTLP},
@@ -133,8 +133,8 @@ func (c *Config) writeExports(b *strings.Builder) {
 		if u, err := url.Parse(shown); err == nil {
 			shown = u.Redacted()
 		}
-		fmt.Fprintf(b, "# %s are sent over %s (source: %s) to %s (source: %s)\n", export.label, to.Protocol, first(export.exporter), oneLine(shown),
-			first(otlpPrefix+export.signal+"ENDPOINT", otlpPrefix+"ENDPOINT", export.endpoint))
+		fmt.Fprintf(b, "# %s are sent over %s (source: %s) to %s (source: %s)\n", export.plural, to.Protocol, first(export.exporter), oneLine(shown),
+			first(otlpPrefix+export.prefix+"ENDPOINT", otlpPrefix+"ENDPOINT", export.endpoint))
 	}
 	if traces != "none" {
 		share, ignoresParent := c.Sampling()

@@ -37,8 +37,8 @@ func otelRows(c *Config) (rows []row) {
 			"Plaintext (true) or TLS (false) over gRPC to the collector"},
 	} {
 		for _, signal := range []struct {
-			prefix, flag, subject string
-			dst                   *OTLP
+			prefix, flag, exported string
+			dst                    *OTLP
 		}{
 			{"", "", "traces and metrics over OTLP", &c.OTel.Shared},
 			{"TRACES_", "traces-", "traces over OTLP", &c.OTel.Traces},
@@ -46,7 +46,7 @@ func otelRows(c *Config) (rows []row) {
 		} {
 			r := row{
 				otlpPrefix + signal.prefix + setting.name, "otlp-" + signal.flag + strings.ReplaceAll(strings.ToLower(setting.name), "_", "-"),
-				setting.standard, setting.value(signal.dst), setting.help + " of " + signal.subject + ".",
+				setting.standard, setting.value(signal.dst), setting.help + " of " + signal.exported + ".",
 			}
 			if signal.prefix != "" {
 				r.standard = "(" + otlpPrefix + setting.name + ")"

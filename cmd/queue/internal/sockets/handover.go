@@ -42,9 +42,9 @@ func (s *Set) Send(conn *net.UnixConn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock() // the descriptors must stay open until they are sent
 	var fds []int
-	for name, in := range s.all {
-		o.Sockets = append(o.Sockets, offered{name, in.isStored})
-		fds = append(fds, in.fd)
+	for name, sock := range s.all {
+		o.Sockets = append(o.Sockets, offered{name, sock.isStored})
+		fds = append(fds, sock.fd)
 	}
 	return o.send(conn, fds)
 }

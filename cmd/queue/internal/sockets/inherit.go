@@ -51,7 +51,7 @@ func (s *Set) inherit(lookup func(string) (string, bool), first int) error {
 			unix.CloseOnExec(fd)
 		}
 	}
-	sockets := map[uint64]int{} // descriptor of each socket, by the kernel's number for the socket
+	fdOf := map[uint64]int{} // descriptor of each socket, by the kernel's number for the socket
 	for i, name := range names[:count] {
 		fd := first + i
 		unix.CloseOnExec(fd)
@@ -60,10 +60,10 @@ func (s *Set) inherit(lookup func(string) (string, bool), first int) error {
 			return fmt.Errorf("%s=%d: descriptor %d (%s, %s): %w", listenFDs, count, fd, p.Name, p.Setting, err)
 		}
 		if cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE); err == nil {
-			if other, exists := sockets[cookie]; exists {
+			if other, exists := fdOf[cookie]; exists {
 				return fmt.Errorf("%s=%d: descriptor %d (%s, %s) is the same socket as descriptor %d", listenFDs, count, fd, p.Name, p.Setting, other)
 			}
-			sockets[cookie] = fd
+			fdOf[cookie] = fd
 		}
 		if err := unix.SetNonblock(fd, true); err != nil {
 			return fmt.Errorf("%s=%d: descriptor %d (%s): %w", listenFDs, count, fd, p.Name, err)

@@ -75,11 +75,11 @@ func (s *Set) AddDrain(ln *net.UnixListener) {
 func (s *Set) inherited(p *Port, value string) (net.Listener, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := s.all[p.Name]
-	if in == nil || !in.isInherited {
+	sock := s.all[p.Name]
+	if sock == nil || !sock.isInherited {
 		return nil, nil
 	}
-	fd, err := unix.FcntlInt(uintptr(in.fd), unix.F_DUPFD_CLOEXEC, 0)
+	fd, err := unix.FcntlInt(uintptr(sock.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("listening on the inherited socket %q: %w", p.Name, err)
 	}
@@ -123,8 +123,8 @@ func (s *Set) add(p *Port, ln syscall.Conn) {
 func (s *Set) CheckUserPort(port int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, in := range s.all {
-		at, err := unix.Getsockname(in.fd)
+	for name, sock := range s.all {
+		at, err := unix.Getsockname(sock.fd)
 		if err != nil {
 			continue
 		}
@@ -136,7 +136,7 @@ func (s *Set) CheckUserPort(port int) error {
 			n = a.Port
 		}
 		if n == port && port != 0 { // port 0 stands for USER_PORT=auto
-			return fmt.Errorf("USER_PORT=%d is the port of the inherited socket %q (%s): the gate would forward requests to itself", port, name, in.port.Setting)
+			return fmt.Errorf("USER_PORT=%d is the port of the inherited socket %q (%s): the gate would forward requests to itself", port, name, sock.port.Setting)
 		}
 	}
 	return nil
@@ -147,16 +147,16 @@ func (s *Set) CheckUserPort(port int) error {
 func (s *Set) IsStored(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := s.all[name]
-	return in != nil && in.isStored
+	sock := s.all[name]
+	return sock != nil && sock.isStored
 }
 
 // IsInherited reports whether this process has received the socket.
 func (s *Set) IsInherited(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := s.all[name]
-	return in != nil && in.isInherited
+	sock := s.all[name]
+	return sock != nil && sock.isInherited
 }
 
 // CloseUnused closes each inherited socket whose port is off in the configuration. The
@@ -164,11 +164,11 @@ func (s *Set) IsInherited(name string) bool {
 func (s *Set) CloseUnused(isOn func(setting string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, in := range s.all {
-		if in.isInherited && !isOn(in.port.Setting) {
-			s.log.Warn("an inherited socket is closed: its port is off", zap.String("socket", name), zap.String("setting", in.port.Setting))
-			s.remove(in)
-			_ = unix.Close(in.fd)
+	for name, sock := range s.all {
+		if sock.isInherited && !isOn(sock.port.Setting) {
+			s.log.Warn("an inherited socket is closed: its port is off", zap.String("socket", name), zap.String("setting", sock.port.Setting))
+			s.remove(sock)
+			_ = unix.Close(sock.fd)
 			delete(s.all, name)
 		}
 	}
@@ -178,8 +178,8 @@ func (s *Set) CloseUnused(isOn func(setting string) bool) {
 func (s *Set) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, in := range s.all {
-		_ = unix.Close(in.fd)
+	for _, sock := range s.all {
+		_ = unix.Close(sock.fd)
 	}
 	clear(s.all)
 	s.closed = true

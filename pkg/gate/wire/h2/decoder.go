@@ -146,17 +146,17 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 	// The name and the value are appended to h.text, from where the table copies them. If
 	// the field is not stored in h, they are removed from h.text afterwards.
 	at := len(h.text)
-	b, id, nameFlags, fits, err := d.literalName(b, i, h, l)
+	b, id, nameFlags, nameResult, err := d.literalName(b, i, h, l)
 	if err != nil {
 		return nil, err
 	}
 	flags |= nameFlags
 	nameLen, fit := len(h.text)-at, !h.TooLarge
-	b, fitsToo, err := readString(b, h, l)
+	b, valueResult, err := readString(b, h, l)
 	if err != nil {
 		return nil, err
 	}
-	if fits == tooLong || fitsToo == tooLong {
+	if nameResult == tooLong || valueResult == tooLong {
 		// The field fits neither into the list nor into the table.
 		h.text = h.text[:at]
 		if index {
@@ -186,11 +186,11 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 // literalName decodes the name of a literal field. If i is 0, b begins with the name.
 // Otherwise the name is the name of entry i of the static and dynamic tables. A name that
 // is not a known Name is appended to h.text, and the result id is 0.
-func (d *Decoder) literalName(b []byte, i uint32, h *Head, l limit) (rest []byte, id Name, flags fieldFlags, fits decodeResult, err *Error) {
+func (d *Decoder) literalName(b []byte, i uint32, h *Head, l limit) (rest []byte, id Name, flags fieldFlags, result decodeResult, err *Error) {
 	switch {
 	case i == 0:
 		at := len(h.text)
-		if b, fits, err = readString(b, h, l); err != nil {
+		if b, result, err = readString(b, h, l); err != nil {
 			return nil, 0, 0, 0, err
 		}
 		name := h.text[at:]
@@ -211,7 +211,7 @@ func (d *Decoder) literalName(b []byte, i uint32, h *Head, l limit) (rest []byte
 			flags = e.flags & badName
 		}
 	}
-	return b, id, flags, fits, nil
+	return b, id, flags, result, nil
 }
 
 // skipLiteral skips the strings of a field that is neither stored nor indexed.
@@ -243,7 +243,7 @@ func readString(b []byte, h *Head, l limit) ([]byte, decodeResult, *Error) {
 			return rest, tooLong, nil
 		}
 		h.text = append(h.text, s...)
-		return rest, complete, nil
+		return rest, decodedAll, nil
 	}
 	text, result := appendDecoded(h.text, s, l.maxText(h))
 	if result == corrupt {

@@ -234,19 +234,19 @@ func FuzzHuffman(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		want, err := hpack.HuffmanDecodeToString(in)
 		got, how := appendDecoded([]byte("before"), in, 8*len(in))
-		if (err == nil) != (how == complete) || err == nil && string(got) != "before"+want {
+		if (err == nil) != (how == decodedAll) || err == nil && string(got) != "before"+want {
 			t.Fatalf("%x is %q, %d; x/net says %q, %v", in, got, how, want, err)
 		}
 		if err == nil && len(want) > 0 {
 			if _, how := appendDecoded(nil, in, len(want)-1); how != tooLong {
 				t.Fatalf("%x within a limit: %d", in, how)
 			}
-			if got, how := appendDecoded(nil, in, len(want)); how != complete || string(got) != want {
+			if got, how := appendDecoded(nil, in, len(want)); how != decodedAll || string(got) != want {
 				t.Fatalf("%x just within a limit: %q, %d", in, got, how)
 			}
 		}
 		code := hpack.AppendHuffmanString(nil, string(in))
-		if back, how := appendDecoded(nil, code, len(in)); how != complete || !bytes.Equal(back, in) {
+		if back, how := appendDecoded(nil, code, len(in)); how != decodedAll || !bytes.Equal(back, in) {
 			t.Fatalf("%q comes back as %q, %d", in, back, how)
 		}
 	})

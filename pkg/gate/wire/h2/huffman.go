@@ -87,8 +87,8 @@ func fillRoots(code uint32, n byte, entry uint32) {
 type decodeResult uint8
 
 const (
-	complete decodeResult = iota
-	tooLong               // the limit was exceeded; the decoded part is discarded
+	decodedAll decodeResult = iota
+	tooLong                 // the limit was exceeded; the decoded part is discarded
 	corrupt
 )
 
@@ -135,10 +135,10 @@ func appendDecoded(dst, src []byte, limit int) ([]byte, decodeResult) {
 		}
 	}
 	w, result := decodeEnd(out, src, bits, n, w, limit)
-	if result != complete {
+	if result != decodedAll {
 		return dst, result
 	}
-	return dst[:start+w], complete
+	return dst[:start+w], decodedAll
 }
 
 // decodeEnd decodes the last bits of a string into out[w:].
@@ -150,7 +150,7 @@ func decodeEnd(out, src []byte, bits uint64, n uint, w, limit int) (int, decodeR
 			src = src[1:]
 		}
 		if n < 8 && bits>>(64-n) == 1<<n-1 {
-			return w, complete // the rest is padding: less than 8 bits of the EOS code
+			return w, decodedAll // the rest is padding: less than 8 bits of the EOS code
 		}
 		symbol, used := byte(0), uint(0)
 		padded := bits | ^uint64(0)>>n

@@ -14,7 +14,7 @@ func TestTheHuffmanCodesAreThoseOfTheRFC(t *testing.T) {
 		for _, s := range []string{string([]byte{byte(c)}), strings.Repeat(string([]byte{byte(c)}), 8)} {
 			want := hpack.AppendHuffmanString(nil, s)
 			got, how := appendDecoded([]byte("x"), want, len(s))
-			if string(got) != "x"+s || how != complete {
+			if string(got) != "x"+s || how != decodedAll {
 				t.Errorf("%x decodes to %q, %d, want %q", want, got, how, "x"+s)
 			}
 		}
@@ -31,7 +31,7 @@ func TestHuffmanCodedStringsAreDecoded(t *testing.T) {
 		}
 		code := hpack.AppendHuffmanString(nil, string(s))
 		got, how := appendDecoded(nil, code, len(s))
-		if how != complete || !bytes.Equal(got, s) {
+		if how != decodedAll || !bytes.Equal(got, s) {
 			t.Fatalf("%q comes back as %q, %d", s, got, how)
 		}
 		if len(s) > 0 {

@@ -15,11 +15,11 @@ const (
 	// receivers open their windows in small steps.
 	octetsPerEmpty = 1 << 10
 	maxEarned      = 1 << 16
-	// maxLate limits how many octets the peer may still send on reset streams before the
-	// frames count as frames without content. The gate may reset 250 streams at once, the
-	// most that a client may open. The window of each one is at most 64 KiB. The limit is
-	// 250 * 64 KiB, rounded up to a power of two.
-	maxLate = 1 << 24
+	// maxExpected limits how many octets the peer may still send on reset streams before
+	// the frames count as frames without content. The gate may reset 250 streams at once,
+	// the most that a client may open. The window of each one is at most 64 KiB. The
+	// limit is 250 * 64 KiB, rounded up to a power of two.
+	maxExpected = 1 << 24
 )
 
 var (
@@ -72,7 +72,9 @@ func (m *Meter) Empty(now int64) *Error {
 
 // Expect records that the gate has reset a stream. Until the peer learns of the reset, it
 // may send as many octets as the stream's window allows (RFC 9113 section 5.1).
-func (m *Meter) Expect(stream *ReceiveWindow) { m.expected = min(m.expected+stream.Credit(), maxLate) }
+func (m *Meter) Expect(stream *ReceiveWindow) {
+	m.expected = min(m.expected+stream.Credit(), maxExpected)
+}
 
 // Late counts a received frame for a closed stream, unless the peer may have sent it
 // before it learned of the reset. n is the length on the wire.

@@ -124,9 +124,9 @@ func (r *Reader) checkHeader(f *Frame) *Error {
 	}
 	rule := &frameRules[f.Type]
 	switch {
-	case rule.scope == onStream && f.Stream == 0:
+	case rule.allowedOn == onStream && f.Stream == 0:
 		return errStreamZero
-	case rule.scope == onConnection && f.Stream != 0:
+	case rule.allowedOn == onConnection && f.Stream != 0:
 		return errStreamNotZero
 	case f.Length < rule.least || f.Length > rule.most:
 		return errFrameLength
@@ -144,7 +144,7 @@ func (r *Reader) checkHeader(f *Frame) *Error {
 // connection, and the limits of its payload length. The length of PRIORITY is checked
 // later, because a wrong length there is a stream error, not a connection error.
 var frameRules = [types]struct {
-	scope       frameScope
+	allowedOn   allowedOn
 	least, most uint32
 }{
 	Data:         {onStream, 0, MaxMaxFrameSize},
@@ -159,10 +159,10 @@ var frameRules = [types]struct {
 	Continuation: {onStream, 0, MaxMaxFrameSize},
 }
 
-type frameScope uint8
+type allowedOn uint8
 
 const (
-	anywhere frameScope = iota
+	anywhere allowedOn = iota
 	onStream
 	onConnection
 )
