@@ -1,7 +1,7 @@
 // Package sockdiag asks the kernel for TCP sockets of this network namespace
-// (sock_diag(7)). It needs a kernel with CONFIG_INET_DIAG. To print /proc/net/tcp instead
-// takes the kernel milliseconds, because it then visits all buckets of its table of
-// connections, also the empty ones.
+// (sock_diag(7)). It needs a kernel with CONFIG_INET_DIAG. Reading /proc/net/tcp takes
+// milliseconds, because the kernel then visits every bucket of its table of connections,
+// even the empty ones.
 package sockdiag
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // Socket is the state of a TCP socket.
 type Socket struct {
-	Local, Remote  netip.AddrPort // 0.0.0.0 or ::, port 0, if it is not connected
+	Local, Remote  netip.AddrPort // Remote is 0.0.0.0 or ::, port 0, if the socket is not connected
 	State          State
 	Inode          uint64
 	NumUnread      int // received bytes that the process has not read

@@ -22,8 +22,9 @@ type socket struct {
 	timerRemaining time.Duration
 }
 
-// gateSocket finds the gate's end of a client's connection. Tests poll it, so it reads the
-// kernel's table, which takes milliseconds, only if sock_diag does not know the connection.
+// gateSocket finds the gate's end of a client's connection. Tests call it in a loop, so it
+// asks sock_diag first. Only if that fails, it reads the tables in /proc, which takes
+// milliseconds.
 func (c *client) gateSocket() (socket, bool) {
 	c.t.Helper()
 	local, remote := c.net.RemoteAddr().(*net.TCPAddr).AddrPort(), c.net.LocalAddr().(*net.TCPAddr).AddrPort()

@@ -187,7 +187,8 @@ func TestARestartedApplicationDoesNotInheritIgnoredSignals(t *testing.T) {
 	}
 	own, err := os.ReadFile("/proc/self/status")
 	must(t, err)
-	o.shows("the application is asleep") // a request starts it again
+	o.shows("the application is asleep")
+	// The request starts the application again.
 	if got, want := ignored(o.fetch("/status")), ignored(string(own)); got != want {
 		t.Errorf("SigIgn (proc(5)) of the application is %s, want %s as in this process", got, want)
 	}

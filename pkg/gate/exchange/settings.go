@@ -5,9 +5,9 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-// settings is a copy of the Config that Apply gets, with limits on its durations. It is
-// immutable. A request keeps the settings with which it arrived. Only the fields that
-// Apply replaces are used; the others are those of Gate.Config.
+// settings is a copy of the Config that Init or Apply gets, with limits on its durations.
+// It is immutable. A request keeps the settings with which it arrived. Read only the
+// fields that Apply replaces from it, and the others from Gate.Config.
 type settings struct {
 	Config
 	overload *overload   // nil = off

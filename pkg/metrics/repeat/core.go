@@ -19,9 +19,10 @@ const Field = "repeated"
 // NewCore wraps a core so that equal messages are logged once per interval. Messages
 // are equal if they have the same level, logger and text. Debug messages, and messages
 // above the level error, are always logged. At the end of an interval, and when Sync is
-// called, it is logged how many messages were suppressed since they were last logged. The
-// parameter now is the clock; nil = time.Now. With another clock, the end of an interval
-// is noticed only when a message is logged.
+// called, the last suppressed message of each kind is logged. The field named Field counts
+// the other suppressed ones. The parameter now is the clock; nil = time.Now. With another
+// clock there is no timer: the end of an interval is noticed only when the next message
+// arrives, even if that one is suppressed.
 func NewCore(inner zapcore.Core, interval time.Duration, now func() time.Time) zapcore.Core {
 	l := &limiter{interval: interval, now: now, kinds: make(map[kind]*state)}
 	if now == nil {
@@ -79,9 +80,10 @@ type limiter struct {
 
 	mu            sync.Mutex
 	kinds         map[kind]*state
-	numSuppressed int       // number of kinds with suppressed messages
-	sweep         time.Time // when the next summary may be due; only valid if numSuppressed > 0
-	isArmed       bool      // a call of sweepDue is scheduled
+	numSuppressed int         // number of kinds with suppressed messages
+	sweep         time.Time   // when the next summary may be due; only valid if numSuppressed > 0
+	timer         *time.Timer // calls sweepDue; nil until a message is suppressed
+	wakeAt        time.Time   // time for which the timer is set; zero = not set
 }
 
 type kind struct {
@@ -157,9 +159,14 @@ func (l *limiter) pass(entry zapcore.Entry, to zapcore.Core) (repeated int, due 
 
 // arm schedules sweepDue if there are suppressed messages. It needs mu.
 func (l *limiter) arm(now time.Time) {
-	if l.hasTimer && !l.isArmed && l.numSuppressed > 0 {
-		l.isArmed = true
-		time.AfterFunc(l.sweep.Sub(now), l.sweepDue)
+	if !l.hasTimer || l.numSuppressed == 0 || !l.wakeAt.IsZero() && !l.sweep.Before(l.wakeAt) {
+		return
+	}
+	l.wakeAt = l.sweep
+	if l.timer == nil {
+		l.timer = time.AfterFunc(l.sweep.Sub(now), l.sweepDue)
+	} else {
+		l.timer.Reset(l.sweep.Sub(now))
 	}
 }
 
@@ -167,7 +174,7 @@ func (l *limiter) sweepDue() {
 	now := l.now()
 	l.mu.Lock()
 	due := l.takeDue(now)
-	l.isArmed = false
+	l.wakeAt = time.Time{}
 	l.arm(now)
 	l.mu.Unlock()
 	for _, s := range due {

@@ -158,6 +158,17 @@ func TestSuppressedMessagesAreLoggedAtTheEndOfTheInterval(t *testing.T) {
 		f.want(t)
 		f.Warn("a")
 		f.want(t, "a")
+
+		time.Sleep(5 * time.Second)
+		for range 2 {
+			f.Warn("c") // suppressed before "a", but due after it
+		}
+		f.Warn("a")
+		f.want(t, "c")
+		time.Sleep(5*time.Second + time.Millisecond)
+		f.want(t, "a")
+		time.Sleep(5 * time.Second)
+		f.want(t, "c")
 	})
 }
 

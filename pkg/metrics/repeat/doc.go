@@ -8,7 +8,7 @@
 // the number of dropped messages, does not distinguish loggers, and may drop the
 // first message of a kind after a hash collision.
 //
-// When an interval has passed, the number of suppressed messages is logged without the
-// need for another message. The timer for this runs only while messages are suppressed.
-// Sync logs all such numbers at once.
+// If no such message follows within the interval, the last suppressed message is logged
+// at its end, with the number of the others. The timer for this is started only when a
+// message is suppressed. Sync logs all pending messages at once.
 package repeat

@@ -76,7 +76,7 @@ func (h *handover) offer(conn *net.UnixConn) {
 		a.log.Warn("the sockets cannot be passed to the successor", zap.Int("pid", peer), zap.Error(err))
 		return
 	}
-	// Written after the sockets, so that from this line on the successor no longer needs
+	// Log this only after the sockets are sent: from then on the successor no longer needs
 	// this process.
 	a.log.Info("a successor is starting", zap.Int("pid", peer))
 	if h.awaitReady(conn) && !isClosed(conn) && h.release(peer) {

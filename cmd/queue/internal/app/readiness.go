@@ -109,9 +109,9 @@ func (r *readiness) close() {
 	r.wait.Wait()
 }
 
-// changed logs a change of state, as a warning if a ready container is no longer ready,
-// unless the gate drains. It also wakes the connect queue when a container begins
-// to listen.
+// changed logs a change of state that is not Quiet. The message is a warning if a ready
+// container is no longer ready, except if it is asleep or the gate drains. changed also
+// wakes the connect queue when a container begins to listen.
 func (r *readiness) changed(c probe.Change) {
 	if c.To != probe.Down && c.To != probe.Asleep && (c.From == probe.Down || c.From == probe.Unknown) {
 		for _, listening := range r.listening {

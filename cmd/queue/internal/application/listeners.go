@@ -31,8 +31,8 @@ func (l listener) reachable() bool {
 // takes reports whether the listener accepts connections to 127.0.0.1:port.
 func (l listener) takes(port int) bool { return int(l.address.Port()) == port && l.reachable() }
 
-// listeners returns the listening sockets of this network namespace. It reads the tables
-// in /proc, which takes milliseconds, only if the kernel does not support sock_diag.
+// listeners returns the listening sockets of this network namespace. If sock_diag fails,
+// it reads the tables in /proc, which takes milliseconds.
 func listeners() (all []listener, err error) {
 	if found, err := sockdiag.Listeners(); err == nil {
 		for _, s := range found {

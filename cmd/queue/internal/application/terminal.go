@@ -40,15 +40,16 @@ func input() (*os.File, *terminal, error) {
 // stdin is not that terminal, it returns an error.
 func foregroundGroup() (int, error) { return unix.IoctlGetInt(0, unix.TIOCGPGRP) }
 
-// beforeFork catches SIGTTOU, because a child would inherit it ignored.
+// beforeFork catches SIGTTOU instead of ignoring it, because a child inherits ignored
+// signals.
 func (t *terminal) beforeFork() {
 	if t != nil {
 		signal.Notify(t.discarded, syscall.SIGTTOU)
 	}
 }
 
-// afterFork ignores SIGTTOU. The kernel would otherwise stop the gate with this signal
-// when it moves the foreground while it is itself in the background.
+// afterFork ignores SIGTTOU. Otherwise the kernel would stop the gate when the gate, in
+// the background, changes the foreground group.
 func (t *terminal) afterFork() {
 	if t != nil {
 		signal.Ignore(syscall.SIGTTOU)
