@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -40,13 +41,25 @@ func Port() int {
 	for len(freePorts) > 0 || takeBlock() {
 		port := freePorts[0]
 		freePorts = freePorts[1:]
-		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
-		if err == nil {
-			_ = l.Close()
+		if isFree(port) {
 			return port
 		}
 	}
 	return 0
+}
+
+// isFree reports whether a process can listen on port. Meanwhile it prevents forks: a
+// child would have a copy of the listening socket until it executes another program, and
+// the port would be in use until then.
+func isFree(port int) bool {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	if err != nil {
+		return false
+	}
+	_ = l.Close()
+	return true
 }
 
 // FreeRow reserves n consecutive ports, and returns the first one. As with FreePort, no
@@ -59,11 +72,7 @@ func FreeRow(t testing.TB, n int) int {
 		first := slices.Min(freePorts[len(freePorts)-blockSize:])
 		free := true
 		for port := first; port < first+n; port++ {
-			l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
-			if err == nil {
-				_ = l.Close()
-			}
-			free = free && err == nil
+			free = isFree(port) && free
 		}
 		freePorts = slices.DeleteFunc(freePorts, func(port int) bool { return first <= port && port < first+n })
 		if free {
