@@ -48,18 +48,19 @@ func Port() int {
 	return 0
 }
 
-// isFree reports whether a process can listen on port. Meanwhile it prevents forks: a
-// child would have a copy of the listening socket until it executes another program, and
-// the port would be in use until then.
+// isFree reports whether a process can listen on port. It binds a socket that Go's poller
+// does not know, and prevents forks meanwhile: the poller, or a child that has not yet
+// executed another program, could keep the port in use for a moment after the close.
 func isFree(port int) bool {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
-	_ = l.Close()
-	return true
+	defer syscall.Close(fd)
+	_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+	return syscall.Bind(fd, &syscall.SockaddrInet4{Port: port}) == nil
 }
 
 // FreeRow reserves n consecutive ports, and returns the first one. As with FreePort, no
