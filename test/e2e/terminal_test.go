@@ -65,7 +65,6 @@ func launchOnTerminal(t *testing.T, env []string, command string) *onTerminal {
 			t.Logf("the terminal shows:\n%s", terminal.text.String())
 		}
 	})
-	terminal.shows("listening")
 	return terminal
 }
 
@@ -182,7 +181,7 @@ func TestARestartedApplicationDoesNotInheritIgnoredSignals(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	must(t, err)
-	o := launchOnTerminal(t, []string{"IDLE_STOP=50ms"}, self)
+	o := launchOnTerminal(t, []string{"IDLE_STOP=10ms"}, self)
 	o.shows("the application is asleep")
 	// The request starts the application again.
 	text := regexp.MustCompile(`(?m)^SigIgn:\s*(\w+)`).FindStringSubmatch(o.fetch("/status"))[1]
