@@ -115,7 +115,7 @@ type Config struct {
 	Preset string // "" = none
 
 	PodIP   string
-	Knative bool // a SERVING_* variable is set, possibly to ""
+	Knative bool // one of knativeVariables is set, possibly to ""
 
 	observability string // text of OBSERVABILITY_CONFIG
 	ignored       struct {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -65,6 +66,11 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
+// knativeVariables are variables that Knative sets in every pod, and that users outside
+// Knative hardly set. SERVING_LOGGING_LEVEL and SERVING_POD, for example, are useful
+// without Knative too.
+var knativeVariables = []string{"SERVING_NAMESPACE", "SERVING_SERVICE", "SERVING_CONFIGURATION", "SERVING_REVISION", "SERVING_LOGGING_CONFIG"}
+
 // readNames warns about variables that are probably misspelt settings, and detects
 // Knative.
 func (l *loader) readNames(names []string) {
@@ -84,7 +90,7 @@ func (l *loader) readNames(names []string) {
 		if isServiceLink(name, text) {
 			continue
 		}
-		l.Knative = l.Knative || strings.HasPrefix(name, "SERVING_")
+		l.Knative = l.Knative || slices.Contains(knativeVariables, name)
 		if own[name] || text == "" {
 			continue
 		}

@@ -119,7 +119,8 @@ func TestKnativeIsDetectedByItsVariables(t *testing.T) {
 		name, text string
 		want       bool
 	}{
-		{"SERVING_LOGGING_CONFIG", "", true}, {"SERVING_NAMESPACE", "default", true}, {"USER_PORT", "81", false}, {"CONTAINER_CONCURRENCY", "1", false},
+		{"SERVING_LOGGING_CONFIG", "", true}, {"SERVING_NAMESPACE", "default", true}, {"SERVING_REVISION", "", true},
+		{"SERVING_LOGGING_LEVEL", "debug", false}, {"SERVING_POD", "hello-x", false}, {"USER_PORT", "81", false}, {"CONTAINER_CONCURRENCY", "1", false},
 		{"SERVING_SERVICE_HOST", "10.96.0.1", false}, {"SERVING_PORT", "tcp://10.96.0.1:80", false},
 	} {
 		if cfg := mustLoad(t, nil, map[string]string{c.name: c.text}); cfg.Knative != c.want {
