@@ -31,6 +31,14 @@ func TestARequestIsQueuedUntilTheContainerListens(t *testing.T) {
 	}
 }
 
+func TestAWarningNamesAContainerThatDoesNotListenWithinUpstreamWait(t *testing.T) {
+	t.Parallel()
+	k := startSilentContainer(t)
+	g := startGate(t, k, "UPSTREAM_WAIT=300ms", "SERVING_READINESS_PROBE=", "CONTAINER_NAMES=web")
+	g.logs("web is down (first check)")
+	g.logs("web has not listened for 300ms (UPSTREAM_WAIT) since the gate started")
+}
+
 func TestTheConnectQueueTimesOutAfterUpstreamWait(t *testing.T) {
 	t.Parallel()
 	k := startSilentContainer(t)

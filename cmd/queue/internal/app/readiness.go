@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -28,6 +29,9 @@ type readiness struct {
 	probed    []func(took time.Duration) // called after each probe
 	stop      func()                     // ends probing
 	wait      sync.WaitGroup
+
+	upstreamWait time.Duration
+	late         *time.Timer // calls warnNotListening
 }
 
 func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Logger) *readiness {
@@ -35,7 +39,7 @@ func newReadiness(cfg *config.Config, specs []probe.Spec, s *status, log *zap.Lo
 	if wait == 0 {
 		wait = -1 // no wait; in probe.Options, 0 means the default of 10 s
 	}
-	r := &readiness{log: log, status: s, cpus: newProcessors(), stop: func() {}}
+	r := &readiness{log: log, status: s, cpus: newProcessors(), stop: func() {}, upstreamWait: cfg.Gate.UpstreamWait}
 	r.probes = probe.New(probe.Options{
 		Specs:     specs,
 		UserPort:  cfg.UserPort,
@@ -102,9 +106,26 @@ func (r *readiness) start() {
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())
 	r.wait.Go(func() { r.probes.Run(ctx) })
+	if r.upstreamWait > 0 {
+		r.late = time.AfterFunc(r.upstreamWait, r.warnNotListening)
+	}
+}
+
+// warnNotListening names each container that has not accepted a connection since the
+// start. From now on, requests that have waited for such a container get 503.
+func (r *readiness) warnNotListening() {
+	for _, c := range r.probes.Snapshot() {
+		if c.State == probe.Down.String() && c.Reached == 0 && !r.draining() {
+			r.log.Warn(fmt.Sprintf("%s has not listened for %s (UPSTREAM_WAIT) since the gate started: requests get 503 until it listens",
+				c.Container, r.upstreamWait), zap.String("check", c.Probe))
+		}
+	}
 }
 
 func (r *readiness) close() {
+	if r.late != nil {
+		r.late.Stop()
+	}
 	r.stop()
 	r.wait.Wait()
 }
