@@ -139,7 +139,7 @@ func (p *process) start(cfg *config.Config, log *app.Log) (code int, err error) 
 		return p.failed("the gate cannot start", exitFailed, err)
 	}
 	p.gate = gate
-	log.Serving(cfg)
+	log.Serving(cfg, build().Version)
 	if cfg.Application != nil && !isAuto {
 		behind, code, err := p.startApplication(cfg, cfg.UserPort)
 		if err != nil {

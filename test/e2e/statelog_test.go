@@ -11,7 +11,7 @@ func TestDebugLevelLogsEveryStateChange(t *testing.T) {
 	c.close()
 	for _, line := range []string{
 		"http/1 connection: idle to reading", "http/1 connection: reading to exchanging", "http/1 connection: reading to closed",
-		"exchange: arrived to connecting", "exchange: connecting to awaiting", "exchange: awaiting to responding", `"target":"/logged"`,
+		"exchange: arrived to connecting", "exchange: connecting to awaiting", "exchange: awaiting to responding", `"request":1,`, `"target":"/logged","outcome":"served"`,
 	} {
 		g.logs(line)
 	}

@@ -162,11 +162,11 @@ func (x *Exchange) End(o gate.Outcome) {
 	if s := x.gate.Standby; s != nil {
 		s.leave(x.clock())
 	}
+	x.Outcome = o
 	x.to(StateIdle)
 	x.down, x.connector = nil, nil
 	if x.observed {
 		x.observed = false
-		x.Outcome = o
 		if x.Status == 0 {
 			x.Status = x.settings.statusOf(o)
 		}

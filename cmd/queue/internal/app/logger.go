@@ -121,7 +121,7 @@ var endLevels = [...]zapcore.Level{
 func newEndLog(log *zap.Logger) *endLog {
 	l := &endLog{log: log, debug: log.Core().Enabled(zap.DebugLevel), messages: make([]string, gate.OutcomeSlots)}
 	for _, o := range gate.Outcomes() {
-		l.messages[o] = "request ended: " + o.String()
+		l.messages[o] = "request ended: " + o.String() + ": " + o.Meaning().Means
 	}
 	return l
 }
@@ -143,6 +143,6 @@ func (l *endLog) note(x *gate.Record) {
 	}
 	if line := l.log.Check(endLevels[level], l.messages[x.Outcome]); line != nil {
 		line.Write(zap.Int("status", x.Status), zap.ByteString("method", x.Method), zap.ByteString("target", x.Target),
-			zap.Duration("took", x.Ended-x.Arrived))
+			zap.Stringer("peer", x.Peer), zap.Duration("queueWait", rounded(x.QueueWait())), zap.Duration("took", rounded(x.Took())))
 	}
 }

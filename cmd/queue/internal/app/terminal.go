@@ -57,10 +57,13 @@ func (t *terminal) form(c *zap.Config) {
 	}
 }
 
-// Serving logs the ports, or on a terminal the addresses for a browser.
-func (l *Log) Serving(cfg *config.Config) {
+// Serving logs the version and the ports, or on a terminal the addresses for a browser.
+// A port of 0 is off.
+func (l *Log) Serving(cfg *config.Config, version string) {
 	if l.terminal == nil {
-		l.Info("serving", zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort))
+		l.Info("serving", zap.String("version", version), zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort),
+			zap.Int("adminPort", cfg.AdminPort), zap.Int("autoscalerMetricsPort", cfg.AutoscalerMetricsPort),
+			zap.Int("metricsPort", cfg.MetricsPort), zap.Int("statusPort", cfg.StatusPort))
 		return
 	}
 	host := cfg.ListenAddress

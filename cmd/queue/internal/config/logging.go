@@ -42,8 +42,11 @@ var encoders = []struct {
 // Logging returns the zap configuration of the gate's own log.
 func (c *Config) Logging() zap.Config {
 	z, _, _ := readLogging(c.LoggingConfig) // Load has reported errors
-	if c.LoggingConfig == "" && c.Knative {
-		z.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
+	if c.LoggingConfig == "" {
+		z.EncoderConfig.EncodeDuration = zapcore.StringDurationEncoder
+		if c.Knative {
+			z.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
+		}
 	}
 	if level, err := zap.ParseAtomicLevel(c.LogLevel); err == nil {
 		z.Level = level

@@ -11,8 +11,8 @@ import (
 func TestTheLoggingConfigurationDeterminesTheFormatOfLines(t *testing.T) {
 	const standard = `{"severity":"info","timestamp":"2026-01-02T03:04:05.000Z","caller":"a/b.go:7","message":"m","took":1.5}` + "\n"
 	for _, c := range []struct{ config, namespace, want string }{
-		{"", "", standard},
-		{"", "default", `{"severity":"INFO","timestamp":"2026-01-02T03:04:05.000Z","caller":"a/b.go:7","message":"m","took":1.5}` + "\n"},
+		{"", "", `{"severity":"info","timestamp":"2026-01-02T03:04:05.000Z","caller":"a/b.go:7","message":"m","took":"1.5s"}` + "\n"},
+		{"", "default", `{"severity":"INFO","timestamp":"2026-01-02T03:04:05.000Z","caller":"a/b.go:7","message":"m","took":"1.5s"}` + "\n"},
 		{`{}`, "default", standard},
 		{knativeEnvironment["SERVING_LOGGING_CONFIG"], "default", standard},
 		{`{"encoding":"","encoderConfig":{"levelEncoder":"","timeEncoder":"","durationEncoder":"","callerEncoder":"","nameEncoder":""}}`, "", standard},
