@@ -265,14 +265,14 @@ func TestWithoutAPlatformAnIdleApplicationIsSignalledImmediately(t *testing.T) {
 	g.signal(syscall.SIGTERM)
 	g.ends(applicationExit)
 	g.awaitStdout("terminated with 0 open")
-	if !strings.Contains(g.Stderr.String(), `"quietPeriod":0}`) {
+	if !strings.Contains(g.Stderr.String(), `"quietPeriod":"0s"}`) {
 		t.Error("the quiet period is not 0")
 	}
 
 	g = startGateWithApplication(t, "DRAIN_QUIET_SECONDS=", "KUBERNETES_SERVICE_HOST=10.96.0.1")
 	g.awaitStdout("listening")
 	g.signal(syscall.SIGTERM)
-	eventually(t, "the drain begins", func() bool { return strings.Contains(g.Stderr.String(), `"quietPeriod":30}`) })
+	eventually(t, "the drain begins", func() bool { return strings.Contains(g.Stderr.String(), `"quietPeriod":"30s"}`) })
 	g.signal(syscall.SIGTERM)
 	g.ends(1)
 }
@@ -303,11 +303,11 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	g.awaitStdout("interrupt with 0 open") // the tunnel does not count as open
 	rest := g.Stderr.String()
 	for _, stage := range []string{
-		`"draining: [^"]*",.*"requests":1,"tunnels":1,"quietPeriod":0}`,
-		`"sending SIGINT to the application",.*"waited":[0-9.]+,"requests":0,"tunnels":1,"stopTimeout":0.4}`,
-		`"the application is still running",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,
-		`"the application is still running after the stop timeout [^"]*",.*"waited":[0-9.]+,"requests":0,"tunnels":1}`,
-		`"the application has ended: killed .signal 9.",.*"exitCode":137,"waited":[0-9.]+}`,
+		`"draining: [^"]*",.*"requests":1,"tunnels":1,"quietPeriod":"0s"}`,
+		`"sending SIGINT to the application",.*"waited":"[0-9.]+m?s","requests":0,"tunnels":1,"stopTimeout":"400ms"}`,
+		`"the application is still running",.*"waited":"[0-9.]+m?s","requests":0,"tunnels":1}`,
+		`"the application is still running after the stop timeout [^"]*",.*"waited":"[0-9.]+m?s","requests":0,"tunnels":1}`,
+		`"the application has ended: killed .signal 9.",.*"exitCode":137,"waited":"[0-9.]+m?s"}`,
 	} {
 		at := regexp.MustCompile(stage).FindStringIndex(rest)
 		if at == nil {
@@ -344,7 +344,7 @@ func TestTheGateExitsWithTheExitCodeOfTheApplication(t *testing.T) {
 		}
 		g.ends(c.code)
 		log := g.Stderr.String()
-		first := regexp.MustCompile(`"ERROR"[^\n]*"the application has ended by itself: ` + regexp.QuoteMeta(c.description) + `"`).FindStringIndex(log)
+		first := regexp.MustCompile(`"severity":"error"[^\n]*"the application has ended by itself: ` + regexp.QuoteMeta(c.description) + `"`).FindStringIndex(log)
 		if drain := strings.Index(log, "draining"); first == nil || drain < first[0] {
 			t.Errorf("%s: the log does not lead with %q", path, c.description)
 		}

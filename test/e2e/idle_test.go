@@ -94,7 +94,7 @@ func TestADrainOfASleepingApplicationEndsWithCodeZero(t *testing.T) {
 	g.fallsAsleep(1)
 	g.signal(syscall.SIGTERM)
 	g.ends(0)
-	if log := g.Stderr.String(); strings.Contains(log, `"ERROR"`) {
+	if log := g.Stderr.String(); strings.Contains(log, `"severity":"error"`) {
 		t.Error("the planned stop is logged as an error")
 	}
 }

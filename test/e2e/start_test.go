@@ -75,7 +75,7 @@ func TestServiceLinkVariablesAndMisspeltSettingsCauseWarnings(t *testing.T) {
 	finish(c, p)
 	links, misspelt := 0, 0
 	for _, l := range ownLines(g) {
-		if strings.Contains(l.Message, "PROFILING_PORT") && strings.Contains(l.Message, "APP_PROBE_PORT") && l.Severity == "WARN" {
+		if strings.Contains(l.Message, "PROFILING_PORT") && strings.Contains(l.Message, "APP_PROBE_PORT") && l.Severity == "warn" {
 			links++
 		}
 		if strings.Contains(l.Message, "CONTAINER_CONCURENCY") && strings.Contains(l.Message, "did you mean CONTAINER_CONCURRENCY?") {

@@ -38,7 +38,7 @@ func TestAnApplicationOnAnotherPortCausesAWarning(t *testing.T) {
 	g := startGateWithWrapper(t, "", fmt.Sprintf("USER_PORT=%d", p[0]), listensOn+"=/"+launch.Address(p[1]))
 	g.logs(fmt.Sprintf("the application listens on %d, USER_PORT is %d: use --user-port %d", p[1], p[0], p[1]))
 
-	if !regexp.MustCompile(`"WARN"[^\n]*the application listens`).MatchString(g.Stderr.String()) {
+	if !regexp.MustCompile(`"warn"[^\n]*the application listens`).MatchString(g.Stderr.String()) {
 		t.Error("the message is not a warning")
 	}
 
