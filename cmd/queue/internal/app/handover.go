@@ -3,6 +3,8 @@ package app
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -20,15 +22,21 @@ import (
 // accept, it sends upgradeReady. The gate stops accepting and sends upgradeReleased.
 // Only then does the successor accept, so that no connection wakes a process that does
 // not accept it. If a drain has begun, the gate sends upgradeDraining instead of
-// upgradeReleased.
+// upgradeReleased. If the successor is not ready within successorTimeout, the gate sends
+// upgradeLate and continues.
 const (
 	upgradeAsked    = "upgrade\n"
 	upgradeReady    = "ready\n"
 	upgradeReleased = "released\n"
 	upgradeDraining = "draining\n"
+	upgradeLate     = "late\n"
 )
 
 const (
+	// successorTimeout is the maximum time from the offer until the successor is ready.
+	// Without it, a successor that hangs would block all later upgrades.
+	successorTimeout = time.Minute
+
 	// handoverIdle is how long the old gate keeps idle HTTP/1 connections open, unless
 	// the quiet period of a drain is longer. Closing a connection at once could lose a
 	// request that the client has already sent.
@@ -45,10 +53,13 @@ type handover struct {
 	released  chan struct{} // closed when the gate has stopped accepting
 	// notify is called with the successor's PID before the gate stops accepting. It may
 	// be nil.
-	notify func(pid int)
+	notify  func(pid int)
+	timeout time.Duration // successorTimeout, or less in tests
 }
 
-func (h *handover) init(a *App) { h.app, h.released = a, make(chan struct{}) }
+func (h *handover) init(a *App) {
+	h.app, h.released, h.timeout = a, make(chan struct{}), successorTimeout
+}
 
 // OnHandOver sets a function that is called with the successor's PID before the gate
 // stops accepting. Call it before Listen.
@@ -79,15 +90,20 @@ func (h *handover) offer(conn *net.UnixConn) {
 	// Log this only after the sockets are sent: from then on the successor no longer needs
 	// this process.
 	a.log.Info("a successor is starting", zap.Int("pid", peer))
-	if h.awaitReady(conn) && !isClosed(conn) && h.release(peer) {
+	err := h.awaitReady(conn)
+	if err == nil && !isClosed(conn) && h.release(peer) {
 		writeLine(conn, upgradeReleased)
 		return
 	}
-	if d.Active() {
+	switch {
+	case d.Active():
 		writeLine(conn, upgradeDraining)
-		return
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		writeLine(conn, upgradeLate)
+		a.log.Warn("the successor was not ready in time; this gate continues", zap.Int("pid", peer), zap.Duration("timeout", h.timeout))
+	default:
+		a.log.Warn("the successor has ended before it was ready; this gate continues", zap.Int("pid", peer))
 	}
-	a.log.Warn("the successor has ended before it was ready; this gate continues", zap.Int("pid", peer))
 }
 
 // check returns the PID of the peer. It also decides whether the peer may get the
@@ -107,9 +123,10 @@ func (h *handover) check(conn *net.UnixConn) (pid int, reason string) {
 	return pid, ""
 }
 
-// awaitReady waits until the successor is ready. It returns false if the successor ends
-// or a drain begins.
-func (h *handover) awaitReady(conn net.Conn) bool {
+// awaitReady waits until the successor is ready. It returns an error if the successor
+// ends, a drain begins or the timeout expires.
+func (h *handover) awaitReady(conn net.Conn) error {
+	_ = conn.SetReadDeadline(time.Now().Add(h.timeout))
 	d := h.app.gate.Drain
 	done := make(chan struct{})
 	defer close(done)
@@ -122,9 +139,11 @@ func (h *handover) awaitReady(conn net.Conn) bool {
 		}
 		_ = conn.SetReadDeadline(time.Unix(1, 0)) // ends ReadString
 	}()
-	_ = conn.SetReadDeadline(time.Time{})
 	line, err := bufio.NewReader(io.LimitReader(conn, int64(len(upgradeReady)))).ReadString('\n')
-	return err == nil && line == upgradeReady
+	if err == nil && line != upgradeReady {
+		err = fmt.Errorf("got %q, want %q", line, upgradeReady)
+	}
+	return err
 }
 
 // isClosed reports whether the peer has closed conn, or conn has failed. The gate checks

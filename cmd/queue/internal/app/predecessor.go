@@ -81,7 +81,7 @@ func (a *App) takeOver() error {
 }
 
 // release tells the running gate to stop accepting, and waits until it has stopped. If
-// the running gate has begun to drain, release returns an error. If the running gate has
+// the running gate has begun to drain or no longer waits, release returns an error. If the running gate has
 // ended or hangs, release returns nil, so that the new gate serves the ports.
 func (p *Predecessor) release(log *zap.Logger) error {
 	defer p.conn.Close()
@@ -94,6 +94,8 @@ func (p *Predecessor) release(log *zap.Logger) error {
 	case line == upgradeReleased:
 	case line == upgradeDraining:
 		return fmt.Errorf("upgrading through DRAIN_SOCKET=%q: the running gate is draining", p.path)
+	case line == upgradeLate:
+		return fmt.Errorf("upgrading through DRAIN_SOCKET=%q: the running gate no longer waits, because the start took more than %s", p.path, successorTimeout)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		log.Warn("the running gate does not stop accepting: both gates accept", zap.Duration("waited", releaseTimeout))
 	default:
