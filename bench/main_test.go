@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	childtest.Main(m, map[string]func(io.Reader, io.Writer) error{load.Command: load.Main, origin.Command: origin.Main, awake.Command: awake.Main})
 }
 
-func TestAQuickRunMeasuresTheGateAndDirect(t *testing.T) {
+func TestAQuickRunMeasuresRequestsThroughTheGateAndWithoutIt(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)

@@ -169,9 +169,8 @@ func (p *process) release() (signals bool) {
 	case s.mode.stops() && s.state == stateSuspending: // the application has already been signalled
 		return false
 	case s.exitCode == 0:
-		// Resume must be called only once per suspension. If an attempt to resume the
-		// application had failed, noteAwake would have called it already, and the exit
-		// code would not be 0.
+		// Resume must be called only once per suspension. If the exit code is not 0, an
+		// attempt to resume the application has failed, and noteAwake has called Resume.
 		s.idle.Resume()
 	}
 	s.suspended, s.resumed = nil, nil

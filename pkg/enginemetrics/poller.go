@@ -90,9 +90,9 @@ func (p *Poller) Run(ctx context.Context) {
 // poll fetches a page once per period. It returns after a fetch that began while no
 // request was in flight or queued, or when ctx ends.
 func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
-	// If the latest page was invalid, keep validAt, so that the pause without requests
-	// counts as time without a valid page. Otherwise each burst would begin to count from
-	// 0, and the brake would never turn off while bursts are short.
+	// If the latest page was invalid, do not reset validAt. The time since the last poll
+	// then counts as time without a valid page. If each burst reset validAt, the brake
+	// would never turn off while every burst is shorter than p.silence().
 	if !p.isFailing {
 		p.validAt = p.cfg.Clock()
 	}

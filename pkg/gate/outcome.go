@@ -66,7 +66,7 @@ type Meaning struct {
 	// it as the status of the request.
 	Status int
 	Body   string // fixed text without internal details
-	Plain  bool   // sent as a plain-text error (nosniff, newline)
+	Plain  bool   // sent as by http.Error: with nosniff, and a newline after Body
 	Retry  bool   // the local reply has Retry-After
 	// GRPC is the gRPC status of the local reply. Clients may retry a call that gets 14
 	// (UNAVAILABLE), so 14 is used only if no part of the call reached the container.

@@ -226,7 +226,7 @@ func TestARequestThatOutlastsManyWindowsCountsInEachOfThem(t *testing.T) {
 	}
 }
 
-func TestAnEventCountedTwoWindowsLateIsStillExact(t *testing.T) {
+func TestAnEventInTheOldestKeptWindowIsCountedExactly(t *testing.T) {
 	var c Counting
 	c.Begin(13*time.Second, false)
 	c.Begin(10*time.Second+750*time.Millisecond, false)

@@ -137,7 +137,7 @@ func (v *vocabulary) problemsOf(all []any) (problems []string, expressions int) 
 				wrong, _ := v.check(query)
 				problems = append(problems, wrong...)
 			}
-			if query := text(o, "seriesQuery"); query != "" { // of Prometheus' adapter
+			if query := text(o, "seriesQuery"); query != "" { // prometheus-adapter
 				expressions++
 				wrong, _ := v.check(query)
 				problems = append(problems, wrong...)
@@ -276,8 +276,7 @@ func TestBothScrapeConfigurationsSetTheSameLabels(t *testing.T) {
 	if got := targetLabels(t, scrapePath, "target_label"); !slices.Equal(got, want) {
 		t.Errorf("%s sets %q, want %q", scrapePath, got, want)
 	}
-	// This file also sets the label job by relabelling. The other file sets it by
-	// job_name.
+	// podmonitor.yaml also sets the label job. In scrape.yaml, job_name sets it.
 	if got := targetLabels(t, operatorPath, "targetLabel"); !slices.Equal(got, append([]string{"job"}, want...)) {
 		t.Errorf("%s sets %q, want job and %q", operatorPath, got, want)
 	}

@@ -31,7 +31,7 @@ type Metric struct {
 // row is one metric of the page.
 type row struct {
 	Metric
-	names   Names  // generations of names in which the metric exists
+	names   Names  // the generations of Knative's names that include this metric
 	source  source // the metric is omitted if this source is nil
 	initial initial
 	read    func(*page)

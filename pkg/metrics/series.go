@@ -84,8 +84,9 @@ type series struct {
 	// invocation is the time from the first byte sent to the container to the end of the
 	// request.
 	invocation *histogram
-	// client is the time from the first byte sent to the container to the head of the
-	// response. Without a response, it is the time to the end of the request.
+	// client has the values of http_client_request_duration_seconds: the time from the
+	// first byte sent to the container to the head of the response. Without a response,
+	// it is the time to the end of the request.
 	client   *histogram
 	request  *histogram // bytes of the request body
 	response *histogram // bytes of the response body

@@ -60,7 +60,7 @@ func TestDurationsExcludeRequestsThatDidNotReachTheContainer(t *testing.T) {
 	}
 }
 
-func TestReadingTotalsAgainStartsFromZeroAndAllocatesNothing(t *testing.T) {
+func TestReadTotalsReplacesThePreviousTotalsWithoutAnAllocation(t *testing.T) {
 	r := NewRequests()
 	r.Observe(&gate.Record{Status: 200, Forwarded: 1, Ended: time.Second}, untraced)
 	var got Totals

@@ -57,7 +57,7 @@ func states() (onChange func(Change), next func(*testing.T) State) {
 	}
 }
 
-func TestARestartIsFollowedOverRealSockets(t *testing.T) {
+func TestTheStateIsDownWhileARealServerRestarts(t *testing.T) {
 	port := checktest.RefusingPort(t)
 	onChange, next := states()
 	r := live(t, Options{

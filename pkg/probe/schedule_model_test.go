@@ -45,7 +45,7 @@ var jitters = map[string]func() float64{
 	"random jitter":  func() float64 { return 2*rand.Float64() - 1 },
 }
 
-func TestTheDelayAfterRefusedConnectionsIsBounded(t *testing.T) {
+func TestReadinessIsDetectedSoonAfterRefusedConnections(t *testing.T) {
 	for name, jitter := range jitters {
 		for start := 10 * time.Millisecond; start <= 10*time.Minute; start = time.Duration(float64(start) * 1.013) {
 			found, _, _ := simulate(start, start, true, jitter)
@@ -61,7 +61,7 @@ func TestTheDelayAfterRefusedConnectionsIsBounded(t *testing.T) {
 	}
 }
 
-func TestTheDelayAfterAcceptedConnectionsIsBounded(t *testing.T) {
+func TestReadinessIsDetectedSoonAfterFailedResponses(t *testing.T) {
 	for name, jitter := range jitters {
 		for _, accepts := range []time.Duration{0, 10 * time.Millisecond, time.Second, time.Minute} {
 			for took := 10 * time.Millisecond; took <= 10*time.Minute; took = time.Duration(float64(took) * 1.03) {
@@ -98,7 +98,7 @@ func TestAtMost20ChecksPerSecondReachTheApplicationAfterTheFirstSecond(t *testin
 	}
 }
 
-func TestRefusedAttemptsAreLimited(t *testing.T) {
+func TestConnectionAttemptsPerSecondToAContainerThatRefusesThemAreLimited(t *testing.T) {
 	for name, jitter := range jitters {
 		_, _, attempts := simulate(time.Minute, time.Minute, true, jitter)
 		perSecond := make(map[int]int)
@@ -168,7 +168,7 @@ func TestAFlappingContainerIsCheckedSlowlyUntilItHasBeenStable(t *testing.T) {
 	}
 }
 
-func TestOnceReadyTheIntervalGrowsTo30Seconds(t *testing.T) {
+func TestTheIntervalBetweenChecksOfAReadyContainerGrowsTo30Seconds(t *testing.T) {
 	h := history{}.withCheck(succeeding, 0)
 	want := []time.Duration{1, 4, 16, 30, 30}
 	for i, seconds := range want {

@@ -174,7 +174,7 @@ func (r *Readiness) evaluate(c gate.Prober, arrived, now time.Time) evaluation {
 	return j
 }
 
-// containerResult is the result of one container.
+// containerResult is the readiness of one container, as one prober gets it.
 type containerResult struct {
 	cause check.Cause // zero = ready
 	wait  *broadcast  // wakes the prober when the result may change; nil = final result

@@ -17,7 +17,7 @@ const bomType = types.MediaType("application/vnd.cyclonedx+json")
 type bom struct {
 	platform v1.Platform
 	text     []byte
-	artifact v1.Image // refers to the image for this platform; contains text
+	artifact v1.Image // OCI artifact of text, whose subject is this platform's image
 }
 
 // describe returns the bill of materials of a program. The last parameter is the image
@@ -51,7 +51,7 @@ const provenanceType = types.MediaType("application/vnd.in-toto+json")
 // provenance is the SLSA provenance of one program for all platforms.
 type provenance struct {
 	text     []byte
-	artifact v1.Image // refers to the index of all platforms; contains text
+	artifact v1.Image // OCI artifact of text, whose subject is the index of all platforms
 }
 
 // referrers returns the artifacts that refer to the image.

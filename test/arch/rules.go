@@ -19,7 +19,8 @@ type dirRule struct {
 	// imports lists the packages of the module that the packages of this place may import.
 	// "pkg/x/..." means pkg/x and all packages below it.
 	imports []string
-	// testImports lists further packages that only the tests of this place may import.
+	// testImports lists the packages that the tests of this place may import in addition
+	// to imports.
 	testImports []string
 }
 

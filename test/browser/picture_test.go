@@ -31,8 +31,9 @@ func TestAPictureOfTheStatusPageIsMadeFromAMinuteOfTraffic(t *testing.T) {
 	stop()
 	stop = load(t, g, 9, 80)
 	time.Sleep(12 * time.Second)
-	// Stop the steady load before the burst. Otherwise the full queue would reject its
-	// requests too. Its clients would retry at once and cause many more rejections.
+	// Stop the steady load before the burst. Otherwise the full queue would also reject
+	// requests of the steady load. The clients of the steady load would retry at once and
+	// cause many more rejections.
 	stop()
 	burst(g, "/report?ms=700", 40)
 	stop = load(t, g, 9, 80)

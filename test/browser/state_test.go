@@ -193,7 +193,8 @@ func TestThePageShowsADeadGateAndReconnects(t *testing.T) {
 	g.restart()
 	b.awaits("the page is live again, with the figures of the new gate", isState("ready")+` &&
 		document.querySelector('#failures-note').textContent === 'None since the start.'`, nil)
-	// Refused connections are errors in the browser.
+	// The browser reported failed connections while the gate was down. Omit these
+	// problems.
 	if got := b.complaints("network error: Failed to load resource"); len(got) > 0 {
 		t.Errorf("the browser reports problems: %q", got)
 	}

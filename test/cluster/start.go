@@ -194,7 +194,8 @@ func (s *starter) ready() error {
 		if err != nil || string(out) != "True" {
 			return fmt.Errorf("not ready: %s", bytes.TrimSpace(out))
 		}
-		// Pods need this account, which a controller creates.
+		// Wait until a controller has created the default service account. Without it, no
+		// pod can be created.
 		return command("kubectl", "get", "serviceaccount", "default")
 	})
 }
@@ -219,8 +220,8 @@ func (s *starter) announceAdapter() error {
 	return command("kubectl", "apply", "-f", manifest)
 }
 
-// ingress starts the name server and the ingress. The ingress needs the definitions of
-// Knative's resources.
+// ingress starts the name server and the ingress. Before that, it installs the
+// definitions of Knative's resources, because the ingress needs them.
 func (s *starter) ingress(options Options) error {
 	if !options.Knative {
 		return nil

@@ -84,7 +84,8 @@ func application(otherPort, secure int) http.Handler {
 		w.WriteHeader(http.StatusOK)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would clean these paths.
+		// Respond to these targets with 200. The mux would redirect the first to a
+		// cleaned path, and respond to the others with 404.
 		switch r.RequestURI {
 		case "/a%2Fb//../c?d=%20e&f", "/%25zz", "/plain":
 			return

@@ -258,7 +258,7 @@ func TestASecondSignalEndsTheApplicationToo(t *testing.T) {
 	eventually(t, "the application is gone", func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
-func TestWithoutAPlatformAnIdleApplicationIsSignalledImmediately(t *testing.T) {
+func TestTheDefaultDrainQuietPeriodIsZeroOutsideKubernetes(t *testing.T) {
 	t.Parallel()
 	g := startGateWithApplication(t, "DRAIN_QUIET_SECONDS=")
 	g.awaitStdout("listening")

@@ -19,7 +19,8 @@ func (g costGate) reports(name string, want float64) {
 	eventually(g.t, name, func() bool { return figures(g.gate, g.page)[name] == want })
 }
 
-// admittedWith sends a request, and returns the client's and the container's end.
+// admittedWith sends a GET with these fields, and waits until the container has received
+// it. It returns the connection of the client and the connection of the container.
 func admittedWith(t *testing.T, k *container, g *gate, path string, fields ...string) (*client, *peer) {
 	t.Helper()
 	c := dial(t, g)

@@ -161,7 +161,7 @@ func TestATruncatedResponseIsTruncatedForTheClient(t *testing.T) {
 	dial(t, g).get("/", "K-Network-Probe: queue").is(200, "queue")
 }
 
-func TestAResetOfABodyDelimitedByCloseResetsTheClient(t *testing.T) {
+func TestAResetDuringABodyDelimitedByCloseIsVisibleToTheClient(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)

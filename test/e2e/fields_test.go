@@ -202,7 +202,7 @@ func TestHopByHopFieldsOfAResponseAreRemoved(t *testing.T) {
 	a.field("X-Public", "2")
 }
 
-func TestOrderCaseAndRepetitionOfOtherFieldsAreUnchanged(t *testing.T) {
+func TestOrderCaseAndRepetitionOfEndToEndFieldsAreUnchanged(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)

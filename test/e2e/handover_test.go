@@ -130,7 +130,8 @@ func TestASecondUpgradeAtTheSameTimeIsRefused(t *testing.T) {
 	finish(inFlight(t, k, next, "/"))
 }
 
-// A successor waits up to a second for its first readiness result, and then takes over.
+// The container does not listen. So the successor waits a second for its first readiness
+// result before it takes over. The test kills the running gate before the takeover.
 func TestASuccessorServesIfTheRunningGateIsKilled(t *testing.T) {
 	t.Parallel()
 	k := startSilentContainer(t)

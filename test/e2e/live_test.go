@@ -66,7 +66,8 @@ func (g *liveGate) generation(want float64) {
 	})
 }
 
-// problem returns the label error of queuegate_settings_error, or "" without the series.
+// problem returns the value of the label "error" of queuegate_settings_error, or "" if
+// the metrics page does not have this metric.
 func (g *liveGate) problem() string {
 	g.gate.t.Helper()
 	c := dialAddr(g.gate.t, g.page)

@@ -125,7 +125,7 @@ func TestOpenTelemetrysSamplerOverridesTheDecisionOfTheSender(t *testing.T) {
 	}
 }
 
-func TestTheGateUsesTLSToACollectorWithoutAScheme(t *testing.T) {
+func TestTheGateUsesTLSIfTheCollectorsAddressHasNoScheme(t *testing.T) {
 	t.Parallel()
 	collector, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

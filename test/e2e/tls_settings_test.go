@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestVersionsSuitesAndCurvesAreConfigurable(t *testing.T) {
+func TestTLSVersionsCipherSuitesAndCurvesAreConfigurable(t *testing.T) {
 	t.Parallel()
 	g := startTLSGate(t, startContainer(t), "QUEUE_PROXY_TLS_MIN_VERSION=1.2", "QUEUE_PROXY_TLS_MAX_VERSION=1.2",
 		"QUEUE_PROXY_TLS_CIPHER_SUITES=TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "QUEUE_PROXY_TLS_CURVE_PREFERENCES=P-384")

@@ -37,7 +37,8 @@ type outcome struct {
 	findings []finding
 }
 
-// newRun fills in the tokens of a case.
+// newRun returns a run of a variant of a case. It replaces the variables in the case's
+// scripts, such as the tokens that identify the requests of this run.
 func newRun(c *hostileCase, v variant, id, userPort int) (*run, error) {
 	variables := map[string]string{"userport": strconv.Itoa(userPort)}
 	for role := 'a'; role <= 'z'; role++ {

@@ -11,7 +11,7 @@ import (
 type stepKind uint8
 
 const (
-	stepWrite  stepKind = iota // write data at once
+	stepWrite  stepKind = iota // write data to the connection
 	stepPause                  // give the peer time to read
 	stepAwait                  // client: wait for a response head
 	stepSync                   // container: wait until the client has its responses

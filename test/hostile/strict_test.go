@@ -126,8 +126,8 @@ func parseRequest(b []byte, asClient bool) (message, error) {
 	return m, m.readBody(b, 0, asClient)
 }
 
-// parseResponse parses the response at the start of b, interim or final. ended says that
-// the connection was closed after b in an orderly way.
+// parseResponse parses the response at the start of b, interim or final. connClosed says
+// that the connection was closed after b in an orderly way.
 func parseResponse(b []byte, method string, connClosed bool) (message, error) {
 	var m message
 	line, at, err := cutLine(b, 0)

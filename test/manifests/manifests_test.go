@@ -67,7 +67,8 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// parse decodes YAML or JSON without repeated keys.
+// parse decodes all documents of a YAML or JSON text. It fails the test if an object has
+// a repeated key.
 func parse(t *testing.T, name, text string) (all []any) {
 	t.Helper()
 	for decoder := yaml.NewDecoder(strings.NewReader(text)); ; {
@@ -169,7 +170,7 @@ func gates(t *testing.T) (all []map[string]any) {
 	return all
 }
 
-func TestTheGateAcceptsTheEnvironmentOfItsContainersInConfig(t *testing.T) {
+func TestTheGateAcceptsTheEnvironmentInEveryManifest(t *testing.T) {
 	settings := firstColumn(t, settingsDoc)
 	binary := filepath.Join(t.TempDir(), "queue")
 	if text, err := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "../../cmd/queue").CombinedOutput(); err != nil {

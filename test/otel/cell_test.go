@@ -354,9 +354,9 @@ func sentinel(round, worker int) string { return fmt.Sprintf("%08x%08x%016x", ro
 // other on one connection. The last request of a worker has a trace id that every
 // sampler accepts.
 //
-// If l.Traces is -1, round then waits for the span of each worker's last request. This
-// span ends after the spans of the worker's other requests, so round need not wait for
-// those.
+// A negative l.Traces means that the test needs the spans of all sampled requests. In
+// this case, round also waits for the span of each worker's last request. This span ends
+// after the spans of the worker's other requests, so round need not wait for those.
 func (l *load) round(round int, requests []string, clients []*http.Client) error {
 	var all sync.WaitGroup
 	failed := make([]error, l.workers)

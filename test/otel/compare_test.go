@@ -86,14 +86,14 @@ func matches(got, want string) bool { return got == want || want == something &&
 // design, because its values equal those of http.server.request.body.size.
 const absent = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp http.client.request.body.size By Histogram"
 
-// missingInstruments finds the instruments that queue-proxy sent and the gate did not. The
-// parameters list the instruments of each, one per line. The first result lists those
-// that the gate lacks, except the constant absent. The second result is empty, because
-// the gate may send more instruments than queue-proxy. The third result reports whether
-// the gate lacks none.
+// missingInstruments finds the instruments that queue-proxy sent and the gate did not.
+// Each parameter lists the instruments of one proxy, one per line. The result their lists
+// the instruments that the gate did not send, except the instrument in the constant
+// absent. The result our is empty, because the gate may send more instruments than
+// queue-proxy. The result isSame is true if their is empty.
 //
-// If one of the parameters is empty, missingInstruments returns both unchanged. The third
-// result then reports whether queue-proxy sent no instruments.
+// If one of the parameters is empty, missingInstruments returns both unchanged. The
+// result isSame is then true if queue-proxy sent no instruments.
 func missingInstruments(theirs, ours string) (their, our string, isSame bool) {
 	if theirs == "" || ours == "" {
 		return theirs, ours, theirs == ""

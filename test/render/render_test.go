@@ -96,9 +96,8 @@ func chart(t *testing.T, values string) []object {
 	return objects(t, text)
 }
 
-// An object is a manifest. Its field typed holds the manifest again, decoded to its Go
-// type. This field is nil for a ScaledObject of KEDA, because the tests do not know its
-// Go type.
+// object is a manifest. The field typed has the same manifest, decoded to its Go type. It
+// is nil for a ScaledObject of KEDA, because the tests do not know the Go type.
 type object struct {
 	unstructured.Unstructured
 	typed runtime.Object

@@ -14,8 +14,9 @@ type brake struct {
 	inFlight          int    // maximum number of requests in flight by the latest room
 }
 
-// brakeSeed is the seed of a separate random source. With this value the runs in
-// testdata/seeds have no brake, and still reproduce their faults.
+// brakeSeed is a part of the seed from which drawBrake decides whether a run has a brake.
+// The value is chosen so that no run in testdata/seeds has a brake. With a brake, these
+// runs might not reproduce their faults.
 const brakeSeed = 0xb4a6f
 
 // drawBrake turns the brake on in some runs.

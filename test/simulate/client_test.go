@@ -98,7 +98,8 @@ func (c *client) expect(q *request) {
 	c.replyBody = c.replyBody[:0]
 }
 
-// send sends q from the offset from on.
+// send sends the rest of q, which begins at the offset from. It sends one piece at once,
+// and schedules a further call for the next piece.
 func (c *client) send(q *request, from int) {
 	if c.disconnected || c.sending != q || c.link.closed || c.closing && c.pipeline[0] != q {
 		return
@@ -479,7 +480,7 @@ func (c *client) connectionLost(reset bool) {
 			q.clientOutcome = dropped
 			c.judgeDropped(q, reset)
 		default:
-			q.clientOutcome = unread // sent after the last response before the close
+			q.clientOutcome = unread // an earlier request has ended the connection
 			if !c.closing && i > 0 && c.pipeline[0].clientOutcome == complete {
 				c.found("request %d: closed after a response that did not announce it", q.id)
 			}

@@ -46,7 +46,9 @@ func (r *run) judgeEvicted(q *request, x *gate.Record) bool {
 		}
 		slotTime := int64(0)
 		if r.settings.gate.HardConcurrency {
-			slotTime = r.now - int64(x.Admitted) // with a hard limit the eviction may have begun long before its end
+			// With a hard limit, q may have been evicted long before now, because it keeps
+			// its slot until the container has finished.
+			slotTime = r.now - int64(x.Admitted)
 		}
 		if r.now-o.begunAt >= int64(e.Overload.Evict.After)-r.kernel.maxDelay && leftAt >= r.now-slotTime-2*r.kernel.maxDelay-millisecond {
 			lowest = max(lowest, o.class)

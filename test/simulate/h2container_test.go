@@ -56,7 +56,7 @@ func (ignoringPeer) cut()            {}
 // h2Up is the container's end of an HTTP/2 connection. The oracle has a separate upPeer
 // for each stream.
 type h2Up struct {
-	*upPeer         // peer of the connection; each stream has another one
+	*upPeer         // upPeer of the connection; each stream has its own
 	end             h2End
 	preface         int // octets of the preface received
 	streams         []*h2UpStream
@@ -212,7 +212,8 @@ func (c *h2Up) drop() {
 	}
 }
 
-// missed handles bytes that arrived after the container's close.
+// missed records that bytes from the gate were lost, because the container had closed the
+// connection. It does not determine which requests they belong to.
 func (c *h2Up) missed([]byte) { c.vague++ }
 
 // settings, acked, windowUpdate, reset and goAway implement h2Role.
@@ -411,7 +412,8 @@ func (c *h2Up) judgeList(fields [][2]string) {
 	}
 }
 
-// judgeHead2 compares a head with the client's.
+// judgeHead2 compares the request head that the container received with the head that the
+// client sent.
 func (c *h2Up) judgeHead2(u *upPeer, q *request, method string, fields [][2]string, end bool) {
 	for _, want := range [][2]string{{":scheme", "http"}, {":authority", "sim"}} {
 		if v, n := get(fields, want[0]); n != 1 || v != want[1] {

@@ -286,7 +286,8 @@ func (c *h2Client) lost2(reset bool) {
 		case q.begun > 0 && q.endings == 0:
 			c.found("request %d: the client's connection ended (reset %v), but the exchange has not", q.id, reset)
 		case q.begun > 0 && c.drainedAt > 0 && (!patient || c.link.abandonable()): // the client read too slowly in a drain
-		case q.begun > 0 && c.run.settings.descriptors > 0: // reclaimed, because it had no open stream
+		// The gate had no open stream, and closed the connection to free its descriptor.
+		case q.begun > 0 && c.run.settings.descriptors > 0:
 		case q.begun > 0:
 			c.found("request %d: outcome %s, but the connection ended before the client received it (reset %v)", q.id, q.outcome, reset)
 		case c.run.settings.descriptors > 0: // reclaimed, because it was idle

@@ -67,7 +67,7 @@ func drawH2(seed uint64, s *settings, k *kernel) (h h2Settings) {
 		h.upList = 700
 	}
 	h.upCuts = seed%2 == 0
-	if h.upH2 && seed%4 == 0 { // early responses to requests with trailers are frequent
+	if h.upH2 && seed%4 == 0 { // make early responses to requests with trailers frequent
 		x := &s.w
 		x.post, x.chunked, x.trailers, x.early, x.stops, x.pieces = 0.9, 0.9, 0.9, 0.7, 0.8, 0.5
 	}

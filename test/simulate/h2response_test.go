@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// endRequest handles the end of a request.
+// endRequest checks that the container has received the complete request. It starts the
+// response if it waits for the request, or removes the stream if the response has ended.
 func (c *h2Up) endRequest(s *h2UpStream) {
 	q, u := s.q, s.u
 	s.requestDone, u.reading = true, false
@@ -14,8 +15,9 @@ func (c *h2Up) endRequest(s *h2UpStream) {
 		c.found("request %d: the request body ends at %d of %d", q.id, u.numReceived, len(q.body))
 	}
 	// On a shared connection the gate discards trailers that it cannot send within a
-	// second. since is the earliest possible start of that second. sentWhole may be later
-	// than the end of this request, because it also covers other bytes of the connection.
+	// second. start is the earliest time at which that second can have begun. sentWhole
+	// can be later than the end of this request, because it also covers other bytes of
+	// the connection.
 	start := q.headAt
 	if q.sentWhole != 0 {
 		start = min(start, q.sentWhole)
@@ -77,8 +79,8 @@ func (c *h2Up) sendInterims(s *h2UpStream) {
 
 // recordLostResponses records the responses that a reset of the connection discards.
 func (c *h2Up) recordLostResponses() {
-	// Count the end of the connection like a GOAWAY. It also explains why a request fails
-	// that the gate has assigned to the connection but not sent yet.
+	// Count the end of the connection like a GOAWAY. Both can be the reason why a request
+	// fails that the gate has assigned to the connection but not sent yet.
 	c.container.goAways++
 	c.end.deadEnd = true
 	if c.link.upReached() {
@@ -204,7 +206,8 @@ func (c *h2Up) respondHead(s *h2UpStream) (goesOn bool) {
 	return true
 }
 
-// endResponse handles the end of a response.
+// endResponse records that the response has been sent. It removes the stream if the
+// request has ended, or if the container resets the stream.
 func (c *h2Up) endResponse(s *h2UpStream) {
 	q := s.q
 	q.responseSent, q.responseSentAt, s.u.responded = max(q.responseSent, q.response.full), c.now, true

@@ -86,9 +86,9 @@ type h2End struct {
 	gap       int64
 	dripping  bool
 	afterSend []func() // functions to call when the queue is empty
-	frameEnd  int      // position in the gate's bytes after the current frame
+	frameEnd  int      // offset of the end of the current frame in the bytes from the gate
 	pings     int      // PINGs without an acknowledgement
-	ourAcks   int      // SETTINGS without an acknowledgement
+	ourAcks   int      // number of SETTINGS sent that the gate has not acknowledged
 	deadEnd   bool
 }
 

@@ -99,7 +99,7 @@ type written struct {
 	time    int64
 	end     int   // position of the end
 	arrived int   // bytes of the peer that had reached the gate
-	fullAt  int64 // link.fullAt before
+	fullAt  int64 // value of link.fullAt just before this write
 }
 
 // writeOf returns the write of the byte before a position.

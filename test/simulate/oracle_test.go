@@ -17,7 +17,7 @@ const (
 	rejectedByGate                            // local reply
 	cutOff                                    // visibly truncated
 	dropped                                   // the connection ended without a response byte
-	unread                                    // sent after the last response before the close
+	unread                                    // not processed, because the connection closed
 	disconnectedByClient                      // the client disconnected
 	tunnelled
 )
@@ -480,7 +480,7 @@ func (r *run) judgeLeftovers() {
 		}
 	}
 	switch {
-	case r.live.reordered: // requests queued before the change are served first
+	case r.live.reordered: // no check: the order of the queue was changed during the run
 	case r.fair():
 		r.judgeFairness()
 	default:

@@ -127,12 +127,12 @@ func (s *settings) focus(w *world, k *kernel) {
 	case 1: // SIGTERM arrives when the clients arrive
 		s.drainAt = 1 + w.more.Int64N(2*millisecond)
 		s.concurrent = millisecond
-	case 2: // one iteration of a delayed loop handles many events
+	case 2: // the loop is delayed, so that one iteration handles many events
 		k.maxDelay = 20 * millisecond
 		s.clients, s.think, s.concurrent = max(s.clients, 12), millisecond, millisecond
 		g.ConcurrencyLimit, g.QueueCapacity = 1+w.more.IntN(3), 100
 		s.w.disconnect = 0.3
-	case 3: // buffers hold more than one step transfers
+	case 3: // socket buffers hold more bytes than one step transfers
 		s.bodies, k.settings.segment = 600_000, 0
 		k.settings.receive, k.settings.send = 1<<20, 1<<20
 		s.clients, s.requests = min(s.clients, 6), min(s.requests, 4)

@@ -49,8 +49,8 @@ type run struct {
 	isDone       bool
 	cutShort     bool
 	activeAt     int64  // last time at which a request began or ended
-	quietAt      int64  // time at which the quiet period ended; 0 = not yet
-	calmUntil    int64  // time of the next event
+	quietAt      int64  // end of the drain's quiet period; 0 = it has not ended
+	calmUntil    int64  // no event is due before this time
 	unsolicited  int    // unsolicited responses
 	taps         []*tap // taps of all connections to the container
 }
@@ -277,7 +277,7 @@ func (r *run) shutDown() {
 			}
 		}
 		if allDone {
-			r.server.Close() // does not wait
+			r.server.Close() // returns at once, because all loops have ended
 			r.gate.Drain.End()
 			r.isDone = true
 		}

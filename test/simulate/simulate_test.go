@@ -162,7 +162,8 @@ func (s *series) work(t *testing.T) {
 	}
 }
 
-// endless is the processor time after which a run is stuck. Thousands of runs take less.
+// endless is the processor time after which watch considers a run stuck. The process
+// normally completes thousands of runs in this time.
 const endless = 20 * time.Second
 
 type underWay struct {

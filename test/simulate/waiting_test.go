@@ -206,13 +206,13 @@ func (q *request) isPlain() bool {
 type waited struct {
 	promised    bool
 	streamPart  streamPart
-	partial     int     // number of bytes received of an incomplete comment
+	partial     int     // bytes received of an incomplete event-stream comment
 	wrote       written // the gate's write of the last comment, or of the head before the first
 	commented   int     // number of bytes of comments
 	event       []byte
 	requestEnd  int   // position in the client's connection after the request; 0 = unknown
-	respondedAt int64 // Record.Responded at the end
-	recorded    int   // Record.Status at the end
+	respondedAt int64 // Record.Responded when the request ended
+	recorded    int   // Record.Status when the request ended
 }
 
 // streamPart is the part of a promised event stream that a client receives.
@@ -323,7 +323,9 @@ func (c *client) takeEvent(q *request, p []byte, numReceived int) []byte {
 	return nil
 }
 
-// judgeComment checks the time of a comment.
+// judgeComment checks when the gate wrote a comment to an event stream. The first comment
+// must follow the head at once. Later comments must be at least WaitKeepalive apart. No
+// comment may follow the head of the container's response.
 func (c *client) judgeComment(q *request, w written) {
 	respondedAt := q.respondedAt
 	if q.endings == 0 {
@@ -371,16 +373,17 @@ func (c *client) judgeSilence(q *request, w written, at int64) {
 // body, so that the exchange has not ended although the container has responded.
 func (u *upPeer) delaysUpload() bool { return u.overH2 && u.conn.windowless && u.reading }
 
-// takesComments reports whether the windows of s have always been large enough for
-// comments.
+// takesComments reports whether the flow-control windows of s were certainly large
+// enough, at all times, for the comments that the gate sends in an event stream.
 func (s *h2Stream) takesComments() bool {
 	c := s.c
 	return s.id == 1 && c.maxStreams == 1 && c.initialWindow >= h2Window && !c.unchecked && c.end.piece == 0
 }
 
-// judgeWaited checks the end of a response: complete, or with the connection or stream.
-// It returns false if the client has received an event of the gate instead of the rest of
-// the container's response.
+// judgeWaited checks how a response ended. The parameter isComplete is false if the
+// connection or stream ended before the response was complete. judgeWaited returns false
+// if the client has received an event of the gate instead of the rest of the container's
+// response.
 func (c *client) judgeWaited(q *request, isComplete bool) bool {
 	if !c.wait.enabled || q.tainted || q.begun == 0 || q.endings == 0 {
 		return q.streamPart != eventPart

@@ -11,7 +11,7 @@ import (
 type world struct {
 	*scratch
 	rng     *rand.Rand
-	more    *rand.Rand // choices that were added later, and must not change the runs of existing seeds
+	more    *rand.Rand // for newer choices, so that rng is unchanged for old seeds
 	now     int64      // in nanoseconds
 	seq     uint64
 	shuffle bool // random order of simultaneous events

@@ -42,7 +42,8 @@ type Server struct {
 	onFlux    func(inFlight int)
 }
 
-// submission is a request in the oracle's queue.
+// submission is a request in Server.queue. If Server.Oracle is set, requests wait in this
+// queue until the engine has space for them.
 type submission struct {
 	*Request
 	deadline time.Duration // 0 = no deadline

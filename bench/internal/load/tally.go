@@ -108,7 +108,7 @@ func reason(err error) string {
 const (
 	saturatedShare     = 0.95
 	saturatedLate      = time.Millisecond
-	saturatedLateShare = 0.1 // relative to the 99th percentile of the latency
+	saturatedLateShare = 0.1 // share of the 99th percentile of the latency
 )
 
 // merge adds up the tallies of all workers, and detects whether the generator was

@@ -38,7 +38,7 @@ func TestValuesAreShownInASuitableUnit(t *testing.T) {
 	}
 }
 
-func TestLabelsConvertNamesOfFiguresToWords(t *testing.T) {
+func TestTheLabelOfAFigureIsItsNameInWords(t *testing.T) {
 	for name, want := range map[string]string{
 		"cpu_per_request": "CPU per request", "rss": "RSS", "throughput": "Throughput", "p99_added": "p99 added", "private_memory": "Private memory",
 	} {

@@ -298,7 +298,7 @@ func TestAReportWithoutGoalsExplainsItsFigures(t *testing.T) {
 	}
 }
 
-func TestANegativeAddedLatencyIsWithinNoise(t *testing.T) {
+func TestANegativeAddedLatencyIsReportedAsWithinNoise(t *testing.T) {
 	run := &sample.Run{Meta: sample.Meta{Version: 1}}
 	for target, added := range map[string]float64{"queuegate": -115, "haproxy": 659} {
 		run.Figures = append(run.Figures, sample.Figure{Round: 1, Scenario: "open-2000", Target: target, Figure: "added_p99", Value: added, Unit: "us", Better: sample.Lower})

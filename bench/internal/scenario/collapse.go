@@ -37,9 +37,9 @@ var collapseLimits = []collapseLimit{
 }
 
 // collapses returns scenarios with a container that becomes slower if it processes more
-// than collapseSlots requests at once. Each scenario has one of collapseLimits. The load
-// is 1, 3 or 10 times the capacity. In the step scenarios the load is constant, and the
-// number of slots changes.
+// than collapseSlots requests at once. There is a scenario for each of collapseLimits,
+// with a load of 1, 3 and 10 times the capacity. In the scenarios collapse-step-* the
+// load is constant, and the container's number of slots changes during the run.
 func collapses() []Scenario {
 	var all []Scenario
 	add := func(limit collapseLimit, s Scenario) {

@@ -160,7 +160,7 @@ func (r *Run) start(options target.Options) (*stand, error) {
 	return st, nil
 }
 
-// withStand runs measure on a new stand.
+// withStand starts a new target with its origin, calls measure, and stops both.
 func (r *Run) withStand(options target.Options, measure func(*stand) error) error {
 	st, err := r.start(options)
 	if err != nil {

@@ -101,7 +101,7 @@ func (h *handler) traffic(ctx *fasthttp.RequestCtx, head *head, trusted, encrypt
 	life.RequestBody = int64(max(header.ContentLength(), 0))
 	life.Arrive()
 	if outcome := life.Admit(context.Background()); outcome != gate.Undecided {
-		a := life.RejectionReply(outcome, h.state.Clock()) // before x is reused
+		a := life.RejectionReply(outcome, h.state.Clock()) // before x.end frees x
 		x.end(nil, outcome)
 		h.reply(ctx, &a)
 		return

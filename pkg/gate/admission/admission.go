@@ -408,7 +408,7 @@ func (a *Controller) Withdraw(w *Waiter) bool {
 	return withdrawn
 }
 
-// withdraw is Withdraw under the lock.
+// withdraw acquires mu and withdraws w. The caller then runs calls without the lock.
 func (a *Controller) withdraw(w *Waiter) (withdrawn bool, calls notices) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -619,8 +619,8 @@ func (a *Controller) push(w *Waiter) {
 }
 
 // pop removes and returns the next waiter; nil = the queue is empty. Requests queued
-// before a change of order are served first. The caller holds mu and updates the count in
-// word.
+// before a change of order are served first. The caller holds mu, and subtracts the
+// waiter from the number of queued requests in a.word.
 func (a *Controller) pop() (w *Waiter) {
 	isFair := a.current().isFair()
 	if !isFair && a.fair != nil {

@@ -33,7 +33,7 @@ func BenchmarkBeginEnd(b *testing.B) {
 	}
 }
 
-// One goroutine; units and room are always free.
+// One goroutine. Enough units are always free, and Config.Brake never delays a request.
 func BenchmarkBeginEndByCost(b *testing.B) {
 	b.ReportAllocs()
 	a := New(Config{Limit: 100, Capacity: 1000, CostLimit: 1000, Brake: true})

@@ -73,7 +73,7 @@ type AutoLimit struct {
 	window        limitCost // cost of the limit in force since the latest decision
 	countFrom     int64     // samples before this instant are ignored
 	trial         trialKind
-	step          float64 // factor of the trial
+	step          float64 // factor by which a trial changes the limit
 	narrowing     bool    // a trial has found a limit too high, so steps shrink
 	starting      bool    // no trial has found a limit too high yet
 	primed        bool    // the first window, which began with an empty container, is over
@@ -213,14 +213,16 @@ func (a *AutoLimit) startWindow(now int64, delay float64) {
 	a.countFrom = now + int64(delay)
 }
 
-// setBaseline makes the limit in force the baseline, at the cost of the current window.
+// setBaseline makes the limit in force the baseline. The cost measured in the current
+// window becomes the baseline's cost. A trial in progress ends, and a new window begins.
 func (a *AutoLimit) setBaseline(now int64) {
 	a.baseline, a.trial = a.window, noTrial
 	a.baseline.began = a.countFrom
 	a.startWindow(now, 0)
 }
 
-// startTrial changes the limit by a step, or reverts if the range allows no change.
+// startTrial raises or lowers the limit by the factor step. If the bounds permit no other
+// limit, it returns to the baseline limit and pauses trials.
 func (a *AutoLimit) startTrial(now int64, kind trialKind) {
 	n := a.baseline.limit
 	to := min(max(n+1, int(math.Round(float64(n)*a.step))), a.bounds.Max)
@@ -431,7 +433,7 @@ func (a *AutoLimit) stallTime() int64 {
 
 // checkTimes tracks the usual duration of a readiness check.
 type checkTimes struct {
-	usual float64 // moving average, in ns
+	usual float64 // moving average of the durations, in ns; 0 = no check yet
 	slow  int     // consecutive checks that took longer
 }
 

@@ -147,8 +147,8 @@ func TestTheAutomaticLimitConvergesWithinSecondsWhenTheContainersSlotsChange(t *
 			t.Logf("%s, from %.0f to %.0f: %.2f s, seven of eight %.2f s", m.name, step[0], step[1], half, seven)
 			most := 5.0
 			if step[0] == 10*step[1] {
-				// Right after the change, the 80 requests in flight take 2 s each, so
-				// the limit needs longer.
+				// In the model "20 ms, constant", each of the 80 requests in flight takes
+				// 2 s after the change, so the limit needs longer.
 				most = 8
 			}
 			if half > most || !m.hard && seven > most {

@@ -77,7 +77,7 @@ func TestOtherFlowsOvertakeARequestAtMostABoundedNumberOfTimes(t *testing.T) {
 	}
 }
 
-// charge charges w for a slot that was held for took.
+// charge calls Charge as if w had held its slot for took nanoseconds.
 func (a *Controller) charge(w *Waiter, took int64) {
 	if w.flow != nil {
 		w.grantedAt = a.fair.clock() - took

@@ -721,7 +721,7 @@ func TestConcurrentEvictionsLeaveNoSlotInUse(t *testing.T) {
 // Requests of class 0 arrive while requests of class 7 hold all slots.
 func TestEvictionsStayWithinTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const slots = 16 // a burst of 4
+		const slots = 16 // so a burst has slots/evictionShare = 4 evictions
 		g := evictingGate(t, slots, Config{})
 		born := time.Now()
 		now := func() int64 { return int64(time.Since(born)) + 1 }

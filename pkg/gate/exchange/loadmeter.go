@@ -48,7 +48,7 @@ type loadMeter struct {
 // even if the meter has run for less than loadAverage.
 type loadSums struct {
 	time     float64 // measured time in seconds
-	inFlight float64 // request-seconds
+	inFlight float64 // sum of requests in flight × time, in request-seconds
 	ended    float64 // requests that ended
 	failed   float64 // requests that ended as errors
 	admitted float64 // requests that got a slot

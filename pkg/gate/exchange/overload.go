@@ -257,9 +257,9 @@ func (v *overload) nextStallCheck(now int64) int64 {
 
 // containerTime returns how long the container worked on a request. This time begins at
 // the admission, or at the last body byte sent if that is later. It ends at the response
-// head or the failure. The upload may still be incomplete then, as in a bidirectional
-// stream. In this case the result known is true only if the request was served with a
-// status below 400.
+// head or the failure. The result known is false if the upload was incomplete then. There
+// is one exception, for bidirectional streams: known is true if the request was served
+// with a status below 400.
 func (x *Exchange) containerTime(o gate.Outcome) (took int64, known bool) {
 	respondedAt, incomplete := x.Responded, x.tracked.early
 	if respondedAt == 0 {

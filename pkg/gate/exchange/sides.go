@@ -116,8 +116,8 @@ type Upstream interface {
 	ResponseBegan() bool
 	// Reused reports whether the connection has carried a request before.
 	Reused() bool
-	// Unprocessed reports whether the container has said that it did not process the
-	// request, or uses another protocol.
+	// Unprocessed reports whether the container has certainly not processed the request.
+	// Either the container has said so, or it uses another protocol.
 	Unprocessed() bool
 	// ProtocolMismatch reports whether the container may not support the protocol of this
 	// connection.

@@ -39,7 +39,7 @@ type waitForm uint8
 
 const (
 	waitMayPromise waitForm = iota // an event stream; its head has not been sent yet
-	waitPromised                   // an event stream whose head has been sent
+	waitPromised                   // an event stream; its head has been sent
 	waitPage                       // a waiting page
 )
 
@@ -152,7 +152,9 @@ func (w *waiter) notifyClient(now int64) (next int64, o gate.Outcome) {
 	case w.form == waitPage:
 		return 0, gate.WaitingPage
 	case w.form == waitMayPromise && !w.Received():
-		return 0, gate.Undecided // some clients read no response until they have sent the whole request
+		// Do not send a response head yet. Some clients do not read the response until
+		// they have sent the whole request.
+		return 0, gate.Undecided
 	}
 	w.nextAt = now + int64(x.settings.wait.keepalive)
 	if _, empty := w.Flush(); empty && w.Capacity() >= len(waitComment)+waitReserve {

@@ -39,7 +39,7 @@ type interimClient struct {
 func (c *interimClient) Continue()              { c.interims++ }
 func (c *interimClient) Interim(*wire.Response) { c.interims++ }
 
-func TestNoInterimResponseFollowsTheHeadOfAPromisedEventStream(t *testing.T) {
+func TestTheGateSendsNoInterimResponseAfterItHasSentTheHeadOfAnEventStream(t *testing.T) {
 	for form, want := range map[waitForm]int{waitMayPromise: 2, waitPage: 2, waitPromised: 0} {
 		c := &interimClient{}
 		var down Downstream = &waiter{Downstream: c, form: form}

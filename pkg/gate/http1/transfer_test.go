@@ -271,7 +271,7 @@ func TestBodiesAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-func TestBytesAfterABodyAreReturned(t *testing.T) {
+func TestATransferReturnsTheBytesReadBeyondTheBody(t *testing.T) {
 	for _, c := range []struct {
 		moving
 		in string
@@ -549,7 +549,7 @@ func TestALongBodyEndsAtItsContentLength(t *testing.T) {
 	}
 }
 
-func TestAnUnreadLongBodyBuffersAtMostTheCapacityOfOnePipe(t *testing.T) {
+func TestAtMostOnePipeOfAnUnreadBodyIsBuffered(t *testing.T) {
 	x := startTransfer(t, func(x *transfer) {
 		x.begin(moving{kind: wire.BodyLength, length: 1 << 30}, "")
 		x.run()

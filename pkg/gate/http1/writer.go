@@ -31,7 +31,7 @@ type writer struct {
 	tunnel   bool // Finish is followed by a half-close
 	finished bool
 	sent     int64
-	content  int64 // body bytes accepted
+	content  int64 // number of body bytes that Write has accepted
 	check    wire.BodyCheck
 	err      error
 }

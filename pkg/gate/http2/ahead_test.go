@@ -109,8 +109,8 @@ func TestTheInitialWindowShrinksWithTheNumberOfStreams(t *testing.T) {
 			{1, firstWindow, firstWindow},
 			{maxReadAhead / firstWindow, firstWindow, firstWindow},
 			{maxReadAhead/firstWindow + 1, firstWindow, firstWindow / 2},
-			// The window does not grow although its double would fit, because it would
-			// have to shrink again for the next stream.
+			// Windows of twice the size would fit, but not with one more stream. The
+			// window does not grow, because it would then have to shrink again.
 			{maxReadAhead / firstWindow, firstWindow / 2, firstWindow / 2},
 			{maxReadAhead / firstWindow / 2, firstWindow / 2, firstWindow},
 			{100_000, firstWindow, minSharedWindow},

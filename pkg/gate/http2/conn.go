@@ -334,7 +334,8 @@ func (c *conn) dropOut() {
 	c.account()
 }
 
-// account updates the engine's count of buffered bytes.
+// account updates the total of buffered bytes in c.eng by the change in c since the
+// previous call.
 func (c *conn) account() {
 	n := c.pending()
 	if more := n - int(c.accounted); more > 0 {

@@ -44,7 +44,8 @@ func TestCancellationsOfOneClientDoNotEndRequestsOfOthers(t *testing.T) {
 	attacker := r.dial()
 	for range 2 * allowed {
 		_ = attacker.raw(http2.FrameRSTStream, 0, attacker.get("/cancelled"), u32(uint32(http2.ErrCodeCancel)))
-		attacker.want(attacker.get("/done"), "200", "") // the container has received the preceding request
+		// The response to /done shows that the container has received /cancelled.
+		attacker.want(attacker.get("/done"), "200", "")
 	}
 	if g := innocent.of(id); g.over() || ended.Load() != 0 {
 		t.Errorf("%d connections were ended by the container; the innocent request: %+v", ended.Load(), g)

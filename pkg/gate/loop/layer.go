@@ -44,7 +44,7 @@ type Layer struct {
 	handshake *handshake // in progress; nil = none
 
 	pending    []byte // encoded bytes that the kernel has not accepted
-	unreported int    // number of the user's bytes that are encoded but not yet reported as written
+	unreported int    // payload bytes that are encoded but not yet reported as written
 
 	canRead, canWrite bool // the kernel may have encoded bytes to read, or may accept some
 	corked            bool // Write appends to the loop's cork buffer

@@ -61,9 +61,9 @@ func (p *poller) disarm(yes bool) {
 // clock, has come. The value 0 means that no wait has to end.
 func (p *poller) arm(next int64) {
 	if next == 0 || next >= p.wakeAt || p.file == nil {
-		// No earlier stop is needed. The netpoller may stop at a time that a previous
-		// call has set, which may be too early. This does no harm, because the loop then
-		// waits again.
+		// The netpoller need not stop before wakeAt, which a previous call has set. If
+		// wakeAt is before next, the netpoller stops too early. This does no harm,
+		// because the loop then waits again.
 		return
 	}
 	p.wakeAt = next

@@ -26,7 +26,7 @@ type Handler interface{ Event(s *Sock) }
 type Sock struct {
 	rawSock
 	handler  Handler
-	layer    *Layer // nil: the user's bytes are sent without encoding
+	layer    *Layer // encodes and decodes the payload, such as TLS; nil = no encoding
 	gen      int32  // distinguishes registrations of the same descriptor number
 	open     bool
 	readable bool

@@ -121,7 +121,7 @@ func (s *IdleSet[T, P]) oldest() *T {
 	return nil
 }
 
-// reclaimable is the IdleSource of s.
+// reclaimable is an IdleSource that finds connections in s.
 func (s *IdleSet[T, P]) reclaimable() (since int64, reclaim func()) {
 	c := s.oldest()
 	if c == nil {

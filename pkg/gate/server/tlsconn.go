@@ -352,7 +352,8 @@ func (c *tlsConn) Quiet() bool { return c.Set() != &c.worker.tls.silent || c.soc
 // Reclaim implements IdleConn.
 func (c *tlsConn) Reclaim() { c.close(nil) }
 
-// reclaimStalled is the IdleSource of handshakes that wait for their clients.
+// reclaimStalled is an IdleSource. It finds the oldest TLS handshake that has waited for
+// bytes from its client for exchange.MinIdle or longer.
 func (w *Worker) reclaimStalled() (since int64, reclaim func()) {
 	c := w.stalled(exchange.MinIdle)
 	if c == nil {

@@ -79,7 +79,7 @@ func CipherSuites(names []string) ([]uint16, error) {
 }
 
 // ApprovedCipherSuite reports whether crypto/tls uses the cipher suite in FIPS 140-3
-// mode. It uses only the suites with AES-GCM.
+// mode. Of the suites that CipherSuites accepts, crypto/tls uses only those with AES-GCM.
 func ApprovedCipherSuite(id uint16) bool {
 	return strings.Contains(tls.CipherSuiteName(id), "_GCM_")
 }

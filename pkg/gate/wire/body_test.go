@@ -198,7 +198,7 @@ func TestABodyIsCompleteExactlyAtItsEnd(t *testing.T) {
 		{BodyChunked, 0, "5\r\nhello\r\n0\r\nX-Sum: 5\r\nX-More: yes\r\n\r\n"},
 	}
 	for _, c := range bodies {
-		for read := 0; read <= len(c.bytes); read++ { // bytes decoded before
+		for read := 0; read <= len(c.bytes); read++ { // bytes decoded before Complete
 			for end := read; end <= len(c.bytes); end++ {
 				var d, full Decoder
 				d.Begin(c.kind, c.length)

@@ -230,7 +230,7 @@ func (r *Response) ReadHTTP2(h *h2.Head, endStream bool, method []byte) error {
 
 // ReadSwitched converts the HTTP/2 head h to a 101 for an HTTP/1 client. The status in h
 // must be a 2xx, by which the container accepts the extended CONNECT. The parameter
-// accept is the result of Request.Extend, which has marked the request.
+// accept is the Sec-WebSocket-Accept that Request.Extend returned for the request.
 func (r *Response) ReadSwitched(h *h2.Head, accept []byte) error {
 	r.Reset()
 	t := append(r.text[:0], "HTTP/1.1 101 Switching Protocols\r\n"...)

@@ -271,8 +271,8 @@ func (r *Request) readField(f *Field, n *counts) error {
 	return nil
 }
 
-// countList counts the elements of a list. It returns false if the total is too large to
-// parse the list.
+// countList adds the number of elements of the list v to n.listed. It returns false if
+// n.listed is then more than maxOptions.
 func (n *counts) countList(v []byte) bool {
 	n.listed += countElements(v)
 	return n.listed <= maxOptions

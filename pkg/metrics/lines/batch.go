@@ -137,8 +137,9 @@ func (b *batch) write() {
 		b.torn = out[n-1] != '\n'
 	}
 	if err != nil {
-		// If out begins with the newline that ends a torn line, do not count this
-		// newline: an earlier write has already counted the torn line as dropped.
+		// Count the lines that were not written completely. Do not count the newline that
+		// was added in front of b.buf: it ends a torn line, which an earlier write has
+		// already counted.
 		lost := out[max(n, len(out)-len(b.buf)):]
 		b.writer.dropped.Add(uint64(bytes.Count(lost, []byte{'\n'})))
 		b.writer.cfg.Failed(fmt.Errorf("writing lines: %w", err))

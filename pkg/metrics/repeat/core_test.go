@@ -186,7 +186,7 @@ func TestSyncLogsPendingCounts(t *testing.T) {
 	f.want(t)
 }
 
-func TestRememberedMessagesAreBoundedAndAForgottenMessageLogsItsCount(t *testing.T) {
+func TestRememberedMessagesAreBoundedAndForgettingOneLogsItsRepetitions(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("first")
 	f.Warn("first")

@@ -96,7 +96,7 @@ func (l *Log) SetTemplate(template string) error {
 	return nil
 }
 
-// shows reports whether a line can contain the header field name.
+// shows reports whether a log line can contain the header field with this name.
 func (f *format) shows(name []byte) bool {
 	return f.shown == nil || slices.ContainsFunc(f.shown, func(known string) bool { return equalFold(name, known) })
 }

@@ -19,8 +19,8 @@ type input struct {
 // request is the http.Request of a net/http server, without its body.
 type request struct{ *http.Request }
 
-// Cookie returns no error if there is no cookie, because an error would suppress the
-// line.
+// Cookie returns nil if the request has no cookie with this name. An error would suppress
+// the log line.
 func (r *request) Cookie(name string) cookie {
 	c, err := r.Request.Cookie(name)
 	if err != nil {

@@ -77,7 +77,7 @@ type windowJSON struct {
 	Seconds int     `json:"seconds"`
 	P50     float64 `json:"p50"` // in ms; 0 = no requests
 	P99     float64 `json:"p99"`
-	Ended   uint64  `json:"ended"` // requests with a latency
+	Ended   uint64  `json:"ended"` // forwarded requests that ended, without tunnels
 }
 
 type upstreamJSON struct {

@@ -68,10 +68,10 @@ func (c *durationCells) forPeriod(number int64) []uint32 {
 	return c.cells
 }
 
-// newRing returns an empty ring. Its parameter is the number of the last second that has
-// ended, or -1 if no second has ended. The first second that History.fill adds has this
-// number, or the number 0 if the parameter is -1. All earlier seconds have the value 0,
-// because they had no events.
+// newRing returns an empty ring. lastEnded is the number of the last second that has
+// ended, or -1 if no second has ended. History.fill adds the second lastEnded first, or
+// the second 0 if lastEnded is -1. All earlier seconds have the value 0, because they had
+// no events.
 func newRing(lastEnded int64) *ring {
 	r := &ring{newest: max(lastEnded, 0) - 1, bounds: metrics.DurationBounds()}
 	r.rows = make([]uint8, len(r.bounds)+1)

@@ -21,7 +21,7 @@ type Config struct {
 	// apply to a request if the sender has already made the decision.
 	SamplingRate  float64
 	Debug         bool // sample every request, regardless of the sender's decision
-	IgnoresParent bool // apply SamplingRate even if the sender has decided
+	IgnoresParent bool // apply SamplingRate, regardless of the sender's decision
 
 	// Formats are the trace context formats that are read and written. Fields of
 	// other formats are forwarded unchanged. 0 = read all formats, and write the

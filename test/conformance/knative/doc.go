@@ -16,7 +16,8 @@
 // requires another version of Kubernetes' libraries. `make minors` runs the tests against
 // the earlier versions. `make minors-tidy` updates all these go.mod files after a change
 // of dependencies. A table in docs/knative.md lists the versions, and
-// TestTheTableListsTheTestedMinorVersions compares that table with the go.mod files.
+// TestTheDocsListTheTestedMinorVersionsOfKnative compares that table with the go.mod
+// files.
 //
 // The newest module, v0.51.0, requires versions of knative.dev/networking and
 // knative.dev/pkg that the public module proxy does not serve. A replace directive in

@@ -41,7 +41,7 @@ func readVersion(t *testing.T, file string) version {
 	return version{minor - 27, string(m[1])}
 }
 
-func TestTheTableListsTheTestedMinorVersions(t *testing.T) {
+func TestTheDocsListTheTestedMinorVersionsOfKnative(t *testing.T) {
 	all := []version{readVersion(t, "go.mod")}
 	files, err := filepath.Glob("versions/*.mod")
 	if err != nil {

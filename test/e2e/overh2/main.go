@@ -1,8 +1,9 @@
-// Command overh2 tests HTTP/2 by the rules of HTTP/1. It starts the gate and listens on
-// the gate's serving port itself. It sends each HTTP/1.1 request of a client to the gate
-// as an HTTP/2 stream. Each client connection has its own HTTP/2 connection to the gate,
-// which is over TLS if OVERH2_TLS is 1. If QUEUEGATE_BINARY is the path of overh2, the
-// tests of package e2e start it instead of the gate.
+// Command overh2 converts HTTP/1.1 to HTTP/2, so that the HTTP/1 tests of package e2e
+// also test the gate's HTTP/2. It starts the gate and listens on the gate's serving port
+// itself. It sends each HTTP/1.1 request of a client to the gate as an HTTP/2 stream.
+// Each client connection has its own HTTP/2 connection to the gate, which is over TLS if
+// OVERH2_TLS is 1. If QUEUEGATE_BINARY is the path of overh2, the tests of package e2e
+// start it instead of the gate.
 //
 // Some parts of HTTP/1 have no exact counterpart in HTTP/2:
 //

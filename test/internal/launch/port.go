@@ -21,7 +21,7 @@ const (
 var (
 	portsMu   sync.Mutex
 	freePorts []int          // unused ports of the current block
-	blocks    []net.Listener // listeners that reserve the blocks
+	blocks    []net.Listener // one listener for each block of ports that is reserved
 )
 
 // FreePort returns a port that no other call returns, in any test process.

@@ -95,7 +95,7 @@ type roomReadiness struct {
 	limit   time.Duration
 }
 
-// noRoom is the result while there is no room.
+// noRoom is the result of probes when the model server has been full for too long.
 var noRoom = gate.ReadinessResult{Reason: "engine: no room"}
 
 // Try implements gate.Readiness.

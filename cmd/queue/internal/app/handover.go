@@ -183,10 +183,11 @@ func (h *handover) release(pid int) bool {
 	return true
 }
 
-// release closes the listener and ends the port when its calls have ended.
+// release closes the listener at once. Requests in progress continue, and each connection
+// is closed after its response.
 func (p *sidePort) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
-	go func() { // Shutdown closes the listener at once, and then waits for calls
+	go func() { // Shutdown closes the listener at once, and then waits for requests
 		defer cancel()
 		_ = p.server.Shutdown(ctx)
 	}()

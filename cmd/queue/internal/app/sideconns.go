@@ -95,9 +95,8 @@ func (s *sideConns) remove(c *sideConn) {
 	s.mu.Lock()
 	_, in := s.conns[c]
 	delete(s.conns, c)
-	// If any connection has a descriptor from the budget, release one, even if c was
-	// exempt from the budget. In that case, one of the other connections becomes exempt
-	// in place of c.
+	// s counts the descriptors from the budget, but does not record which connections have
+	// them. So release one if there is any, whichever connection c is.
 	release := in && s.numAcquired > 0
 	if release {
 		s.numAcquired--

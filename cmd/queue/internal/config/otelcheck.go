@@ -36,8 +36,9 @@ func (l *loader) isUsed(s *setting) bool {
 	return traces || metrics
 }
 
-// checkSampler checks OTEL_TRACES_SAMPLER_ARG. As in queue-proxy, an invalid value is a
-// problem without OTEL_TRACES_SAMPLER, and otherwise counts as unset.
+// checkSampler checks OTEL_TRACES_SAMPLER_ARG, as queue-proxy does. An invalid value
+// counts as unset if OTEL_TRACES_SAMPLER is set. Otherwise a number above 1 counts as 1,
+// and any other invalid value is an error.
 func (l *loader) checkSampler() {
 	arg := l.setting("OTEL_TRACES_SAMPLER_ARG")
 	if l.OTel.SamplerArg == "" {

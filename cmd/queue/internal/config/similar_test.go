@@ -38,7 +38,7 @@ func TestAServiceLinkVariableInPlaceOfASettingCountsAsUnset(t *testing.T) {
 		t.Errorf("%q names what a flag overrules", warnings[0])
 	}
 
-	// A link in a flag is a problem.
+	// In a flag, the value of a Service link is an error: Kubernetes sets no flags.
 	if problems := problemsOf(t, []string{"--metrics-port=tcp://10.96.12.3:80"}, nil); len(problems) != 1 {
 		t.Errorf("got %q", problems)
 	}

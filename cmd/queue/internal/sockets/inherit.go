@@ -83,7 +83,7 @@ func parseVariables(lookup func(string) (string, bool), pid int) (count int, nam
 		if _, err := strconv.Atoi(pidText); err != nil && pidText != "" {
 			return 0, nil, fmt.Errorf("%s=%q: want the number of the process that %s is for", listenPID, pidText, listenFDs)
 		}
-		return 0, nil, nil // for another process
+		return 0, nil, nil // the descriptors are for another process
 	}
 	count, err = strconv.Atoi(text)
 	if err != nil || count < 0 || count > len(ports) {

@@ -18,7 +18,7 @@ import (
 // Callers are the names of the probers that Gate can imitate.
 var Callers = []string{"kubelet", "activator", "ingress"}
 
-// question is a probe of one of Callers.
+// question describes the probe that one of the Callers sends.
 type question struct {
 	path, agent, probe string
 	timeout            time.Duration

@@ -41,8 +41,8 @@ func (p *pod) merged(ours *yaml.Node, inFlow bool) *yaml.Node {
 	return gate
 }
 
-// baseGate returns the gate that inject wrote with the recorded options, or nil if
-// inject would fail now.
+// baseGate returns the gate that inject would write now with the recorded options. It
+// returns nil if that injection fails.
 func (p *pod) baseGate() *yaml.Node {
 	scratch := *p.source
 	b := &pod{source: &scratch, options: p.prior.options, spec: p.spec, name: p.name}

@@ -180,9 +180,8 @@ func (s *source) rendered(text string, inFlow bool, indent string) (string, erro
 	parsed, err := parse(text)
 	if err != nil || len(parsed.documents) != 1 || parsed.documents[0].Kind != yaml.MappingNode {
 		if inFlow {
-			// The text cannot be parsed outside its file: it may have an alias, for
-			// example. Assume that it has flow style, as the place has, and do not
-			// convert it.
+			// The text cannot be parsed outside its file, for example because it has an
+			// alias. Assume that the text already has flow style, and do not convert it.
 			return text, nil
 		}
 		return "", fmt.Errorf("the annotation %s has text that is not YAML", Annotation)

@@ -248,7 +248,7 @@ func (o *Options) applied(annotations *yaml.Node) (applied, error) {
 	return a, checkResources(a.Resources)
 }
 
-// annotation applies one annotation.
+// annotation applies the annotation queuegate.dev/FLAG, where FLAG is the value of flag.
 func (a *applied) annotation(flag, value string) error {
 	switch flag {
 	case "image":

@@ -94,10 +94,10 @@ func TestReadinessIsShownWithItsCause(t *testing.T) {
 		err  error
 		want string
 	}{
-		{page(0, 0, 0, 0, "down", "refused", 1), nil, "web down (refused)"}, // the only cause
+		{page(0, 0, 0, 0, "down", "refused", 1), nil, "web down (refused)"}, // first sample
 		{page(0, 0, 0, 0, "ready", "", 1), nil, "ready"},
 		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"},
-		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"}, // no change
+		{page(0, 0, 0, 0, "failing", "status", 4), nil, "web failing (status)"}, // cause kept
 		{page(0, 0, 0, 0, "ready", "", 5) + "queuegate_draining 1\n", nil, "draining"},
 		{"", errors.New("refused"), "no response since " + time.Unix(1004, 0).Format(time.TimeOnly)},
 	} {

@@ -143,8 +143,8 @@ func (d *Decoder) literal(b []byte, h *Head, l limit) ([]byte, *Error) {
 		return skipLiteral(b, i == 0, h, l)
 	}
 
-	// The name and the value are appended to h.text, from where the table copies them. If
-	// the field is not stored in h, they are removed from h.text afterwards.
+	// The name and the value are appended to h.text. The method d.table.add copies them
+	// from there. If h does not store the field, they are removed from h.text later.
 	at := len(h.text)
 	b, id, nameFlags, nameResult, err := d.literalName(b, i, h, l)
 	if err != nil {

@@ -83,9 +83,9 @@ type Action uint8
 const (
 	Accept Action = iota
 	Ignore
-	EndsStream     // stream error STREAM_CLOSED
-	EndsConnection // connection error STREAM_CLOSED
-	BreaksProtocol // connection error PROTOCOL_ERROR
+	EndsStream     // treat as a stream error of type STREAM_CLOSED
+	EndsConnection // treat as a connection error of type STREAM_CLOSED
+	BreaksProtocol // treat as a connection error of type PROTOCOL_ERROR
 )
 
 var (

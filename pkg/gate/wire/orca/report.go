@@ -49,7 +49,7 @@ func equalFold(b []byte, lower string) bool {
 	return true
 }
 
-// Metric is an entry of one of a report's maps.
+// Metric is an entry of one of the maps RequestCost, Utilization and Named of a Report.
 type Metric struct {
 	Name  string
 	Value float64
