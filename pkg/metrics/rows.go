@@ -71,7 +71,7 @@ var initialOutcomes = func() (names []string) {
 type source uint8
 
 const (
-	fixed source = iota // needs no source
+	fixed source = iota // a source that is always present
 	requests
 	admission
 	upstream

@@ -41,10 +41,10 @@ func (r *Requests) ReadTotals(t *Totals) {
 			t.Durations[cell] += s.server.cells[cell].Load()
 		}
 	})
-	// Observe counts a request in unforwarded first, and in a series afterwards. Read
-	// unforwarded after the series, so that it has every request that must be subtracted.
-	// It may also have requests that the series did not have yet, so a difference could
-	// be negative without min.
+	// Observe counts a request that did not reach the container first in unforwarded, and
+	// then in its series. Read unforwarded after the series, so that it includes all such
+	// requests of the series. It may also include newer requests; min prevents negative
+	// differences.
 	for cell := range t.Durations {
 		t.Durations[cell] -= min(r.unforwarded.cells[cell].Load(), t.Durations[cell])
 	}

@@ -151,7 +151,7 @@ func TestAProberThatDisconnectsCausesNoChange(t *testing.T) {
 	a.Do(ctx, "/app-health/a/livez", nil)
 }
 
-func TestInvalidAppProbesAreRejectedWithTheFieldNamed(t *testing.T) {
+func TestTheErrorOfAnInvalidAppProbeNamesTheField(t *testing.T) {
 	cases := map[string]struct{ json, want string }{
 		"no JSON":        {`{`, "KUBE_APP_PROBERS: is not valid JSON"},
 		"an array":       {`[]`, "KUBE_APP_PROBERS: is an array"},

@@ -12,7 +12,7 @@ import (
 type container struct {
 	r       *Readiness
 	spec    Spec
-	isUser  bool          // Observed may change the state of this container
+	isUser  bool          // Observed applies to this container; see Options.UserPort
 	wake    chan struct{} // capacity 1; makes loop test again whether a check is due
 	started time.Time     // history and allowance count time from here
 

@@ -35,7 +35,7 @@ func TestChromiumReadsTheTimesOfARequestFromServerTiming(t *testing.T) {
 	}
 }
 
-func TestWithoutServerTimingChromiumHasNoEntries(t *testing.T) {
+func TestChromiumGetsNoServerTimingByDefault(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port)
 	b := openTab(t)

@@ -13,7 +13,7 @@ import (
 )
 
 // Blocks that are never run must be valid scripts with existing commands.
-func TestCommandsInTheDocumentationThatAreNotRunExist(t *testing.T) {
+func TestUnexecutedBlocksInTheDocumentationUseExistingCommands(t *testing.T) {
 	all := pages(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, b := range all[name] {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The root file system of a pod may be read-only.
-func TestTheDrainSocketNeedsNoFile(t *testing.T) {
+// The root file system of a pod may be read-only. An abstract socket needs no file.
+func TestQueueDrainWorksOverAnAbstractSocket(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	name := fmt.Sprintf("@queuegate-e2e-%d", freePort(t)) // an abstract socket with a name that no other test uses

@@ -211,7 +211,8 @@ func (c *h2Client) next() {
 	})
 }
 
-// closeIdle closes a connection without further work.
+// closeIdle closes a connection that has no open streams. If requests remain, the client
+// opens another connection for them.
 func (c *h2Client) closeIdle() {
 	c.disconnected, c.done = true, len(c.todo) == 0
 	defer func() { c.end.deadEnd = true }()

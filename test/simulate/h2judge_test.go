@@ -371,7 +371,9 @@ func (s *h2Stream) readableSince() int64 {
 		return longest
 	}
 	lastProgress := max(l.reachedAt, l.cameAt, l.fullAt, c.pausedAt)
-	if c.slowUntil < longest { // longest means small windows or late credit, not a pause
+	// If the client uses small windows or releases credit late, slowUntil is longest.
+	// This value is not the end of a pause.
+	if c.slowUntil < longest {
 		lastProgress = max(lastProgress, c.slowUntil)
 	}
 	return lastProgress

@@ -15,7 +15,7 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
-// list is a free list. The first used elements are not free.
+// list is a free list. The elements in all[:used] are in use; the others are free.
 type list[T any] struct {
 	all  []*T
 	used int

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Prompt lengths of a Workload have a log-normal distribution.
+// Median and sigma of the log-normal distribution of prompt lengths, and the maximum
+// length. Lengths are in tokens.
 const (
 	promptMedian = 150
 	promptSigma  = 1.0

@@ -132,8 +132,9 @@ func Main(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// converse reports the ports to the harness, and waits for the request of the harness to
-// listen. It then listens on all ports, and returns at EOF of the pipe.
+// converse sends the ports to the harness, and waits for a message from the harness. Then
+// it listens on all ports, sends the time at which it began to listen, and returns at EOF
+// of the pipe.
 func converse(pipe *child.Pipe, l *loop, b bound) error {
 	if err := pipe.Send(b); err != nil {
 		return err

@@ -87,7 +87,7 @@ func TestTheFirstChartsSayWhichTargetsHaveNoFigure(t *testing.T) {
 	}
 }
 
-func TestTheReadmeTableOfARunIsTheGoldenFile(t *testing.T) {
+func TestTheReadmeTableOfARunMatchesTheGoldenFile(t *testing.T) {
 	run, goals := madeUp(t)
 	golden(t, "made-up-readme.md", ReadmeTable(run, goals...))
 }

@@ -40,8 +40,8 @@ type Run struct {
 type Options struct {
 	Rounds   int
 	Duration time.Duration
-	// Quick makes everything short and small, to show that it works. The figures of a
-	// quick run have no meaning.
+	// Quick makes all measurements short and small. A quick run only shows that the
+	// harness works. Its figures have no meaning.
 	Quick bool
 	// Profile is the directory for profiles of targets that have pprof; "" = no profiles.
 	Profile string

@@ -14,7 +14,7 @@ type idleSet struct {
 	d      *Descriptors
 	rank   Idleness
 	since  []int64 // times at which the open connections became idle
-	closed []int64 // times at which the closed connections became idle
+	closed []int64 // for each closed connection, the time at which it became idle
 	busy   bool    // the next call of Oldest does not reply before the test calls reply
 	reply  func()
 }

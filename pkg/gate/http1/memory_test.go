@@ -58,8 +58,9 @@ func TestAHeadStaysInTheBudgetUntilItsResponseEnds(t *testing.T) {
 	testkit.Until(t, "the budget to be free", func() bool { return r.gate.Heads.Used() == 0 })
 }
 
-// Neither a waiting session nor one on the free list may reference the memory of a head
-// that has been returned to the budget.
+// When the memory of a head has been returned to the budget, no session may keep a
+// reference to this head. This applies to a session that waits for its next head and to a
+// session on the free list.
 func TestALongHeadIsReleasedAfterItsResponse(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("ok") })
 	head := "GET /long HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("v", 40<<10) + "\r\n\r\n"

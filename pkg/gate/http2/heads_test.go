@@ -99,7 +99,8 @@ func TestFramesForResetStreamsAreNoConnectionError(t *testing.T) {
 				}
 			}
 			c.works()
-			// A client may send such frames before it learns that the stream is reset.
+			// DATA and trailers of a reset stream must not end the connection. A client
+			// may send them before it learns that the gate has reset the stream.
 			for _, id := range ids {
 				_ = c.data(id, false, "late")
 				_ = c.do(func() error {

@@ -34,7 +34,7 @@ type stream struct {
 	bufStart     int32
 	connCredit   int32 // number of received bytes whose credit has not been returned to the connection window
 	replayed     int32 // number of bytes put back by rewind; their flow-control credit has already been returned
-	quota        int32 // number of bytes that may be written while other streams are blocked
+	quota        int32 // bytes that this stream may write while conn.blocked is not empty
 	consumed     int64 // number of bytes passed to the sink
 	replayBuffer []byte
 	trailers     []byte // received trailers as field lines

@@ -291,7 +291,7 @@ func (f *failing) Write(b []byte) (int, error) {
 	return n, f.err
 }
 
-func TestAFailedWriteIsReportedCountedAndNeverJoinsLines(t *testing.T) {
+func TestAFailedWriteIsReportedAndCountedAndDoesNotJoinLines(t *testing.T) {
 	f := &failing{n: 3, err: errors.New("disk full")}
 	var faults []error
 	w := New(Config{Writer: f, Failed: func(err error) { faults = append(faults, err) }})

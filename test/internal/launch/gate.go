@@ -18,7 +18,7 @@ type Gate struct {
 	// Ports contains the port of QUEUE_SERVING_PORT, and of each setting that was given
 	// as NAME=free. The key is the name of the setting.
 	Ports  map[string]int
-	Socket string // drain socket, unless a setting changes it
+	Socket string // path of the drain socket, unless Options.Settings sets DRAIN_SOCKET
 	dir    string
 }
 

@@ -82,7 +82,7 @@ type watch struct {
 	isWarned   bool      // a warning has named these ports, or there are none
 
 	otherInode   uint64 // inode of the last seen listener of another process on this port
-	isOtherNamed bool   // a warning has named the process with this listener
+	isOtherNamed bool   // a warning has named the process that owns otherInode
 }
 
 func (w *watch) check(l listening) (done bool) {

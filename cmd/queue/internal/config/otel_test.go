@@ -72,7 +72,7 @@ func TestAnEndpointFromTheEnvironmentSufficesButDoesNotEnableTheExport(t *testin
 	}
 }
 
-func TestOverGRPCTheInsecureVariableOverridesTheSchemeOfAnEndpointVariable(t *testing.T) {
+func TestTheInsecureVariableOverridesTheSchemeOfAnEndpointVariableOnlyOverGRPC(t *testing.T) {
 	for _, c := range []struct {
 		from               map[string]string
 		endpoint, insecure string

@@ -36,11 +36,11 @@ var (
 		"TEMPLATE":    nil, // validated by checkTemplate
 		"PATH":        {"a\x00b"},
 		"HEADERS":     nil, // ignored, not rejected
-		"ATTRIBUTES":  nil, // the same
+		"ATTRIBUTES":  nil, // ignored, not rejected
 		"RULE":        {"x", "6", "class=6,after=1s"},
-		"SAMPLER":     nil, // the same
-		"PROPAGATORS": nil, // the same
-		"MS":          nil, // the same
+		"SAMPLER":     nil, // ignored, not rejected
+		"PROPAGATORS": nil, // ignored, not rejected
+		"MS":          nil, // ignored, not rejected
 	}
 	objects   = []string{"[]", "null"}
 	refusedBy = map[string][]string{

@@ -369,7 +369,8 @@ func table(c *Config) []setting {
 	return all
 }
 
-// standardText returns the default in the format of parse; "" = none.
+// standardText returns the default as text that parse accepts. It returns "" if there is
+// no default or if the default is computed.
 func (r *row) standardText() string {
 	if strings.HasPrefix(r.standard, "(") {
 		return ""
