@@ -95,6 +95,7 @@ func (h *handover) offer(conn *net.UnixConn) {
 		writeLine(conn, upgradeReleased)
 		return
 	}
+	h.isOffered.Store(false) // before the line in the log that invites another upgrade
 	switch {
 	case d.Active():
 		writeLine(conn, upgradeDraining)
