@@ -300,19 +300,19 @@ func TestAHardLimitReleasesTheSlotWhenTheContainerEndsTheRequest(t *testing.T) {
 func TestAHardLimitReleasesTheSlotAtTheRequestTimeout(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "CONCURRENCY_HARD=true", "REVISION_TIMEOUT_SECONDS=2")
+	g := startGate(t, k, "CONTAINER_CONCURRENCY=1", "CONCURRENCY_HARD=true", "REVISION_TIMEOUT_SECONDS=5")
 	start := time.Now()
 	c, p := inFlight(t, k, g, "/0")
 	c.close()
 	p.awaitClose()
-	// The next request is sent a second later, so that it is still in the queue when the
-	// first request times out.
-	<-time.After(time.Second)
+	// The next request is sent 4 s later, so that it is still in the queue when the first
+	// request times out. It then has 4 s left until its own timeout.
+	<-time.After(4 * time.Second)
 	next := dial(t, g)
 	next.send(request("GET", "/1"))
 	q := k.acceptFor("/1")
-	if elapsed := time.Since(start); elapsed < 1900*time.Millisecond {
-		t.Errorf("the slot was held for %v, want 2s", elapsed)
+	if elapsed := time.Since(start); elapsed < 4900*time.Millisecond {
+		t.Errorf("the slot was held for %v, want 5s", elapsed)
 	}
 	finish(next, q)
 }

@@ -279,7 +279,7 @@ func TestTheDefaultDrainQuietPeriodIsZeroOutsideKubernetes(t *testing.T) {
 
 func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	t.Parallel()
-	g := startGateWithWrapper(t, "trap : INT TERM", ignoresSignals+"=1", "STOP_TIMEOUT=400ms")
+	g := startGateWithWrapper(t, "trap : INT TERM", ignoresSignals+"=1", "STOP_TIMEOUT=6s")
 	pid, err := strconv.Atoi(g.fetch("/pid"))
 	must(t, err)
 	tunnel := dial(t, g)
@@ -291,6 +291,7 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	blocked.head()
 	g.signal(syscall.SIGINT)
 	g.awaitDraining()
+	g.logs("draining: completing open requests") // with the number of requests at this time
 	g.fetch("/release")
 	blocked.chunked()
 	blocked.close()
@@ -304,7 +305,7 @@ func TestAnApplicationThatDoesNotEndIsKilledAfterTheStopTimeout(t *testing.T) {
 	rest := g.Stderr.String()
 	for _, stage := range []string{
 		`"draining: [^"]*",.*"requests":1,"tunnels":1,"quietPeriod":"0s"}`,
-		`"sending SIGINT to the application",.*"waited":"[0-9.]+m?s","requests":0,"tunnels":1,"stopTimeout":"400ms"}`,
+		`"sending SIGINT to the application",.*"waited":"[0-9.]+m?s","requests":0,"tunnels":1,"stopTimeout":"6s"}`,
 		`"the application is still running",.*"waited":"[0-9.]+m?s","requests":0,"tunnels":1}`,
 		`"the application is still running after the stop timeout [^"]*",.*"waited":"[0-9.]+m?s","requests":0,"tunnels":1}`,
 		`"the application has ended: killed .signal 9.",.*"exitCode":137,"waited":"[0-9.]+m?s"}`,
@@ -428,7 +429,12 @@ func wrapper(t *testing.T, prefix string) string {
 	self, err := os.Executable()
 	must(t, err)
 	path := shortTempDir(t) + "/run.sh"
-	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+prefix+"\n'"+self+"'\nexit $?\n"), 0o755))
+	// A child forked during the write would have the file open for writing until it
+	// executes its program. Until then the script could not be executed (ETXTBSY).
+	syscall.ForkLock.RLock()
+	err = os.WriteFile(path, []byte("#!/bin/sh\n"+prefix+"\n'"+self+"'\nexit $?\n"), 0o755)
+	syscall.ForkLock.RUnlock()
+	must(t, err)
 	return "arguments -- " + path
 }
 

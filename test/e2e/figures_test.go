@@ -98,7 +98,12 @@ func TestTheStatCountsAllAndProxiedRequests(t *testing.T) {
 	eventually(t, "the stat returns to zero", func() bool {
 		return figures(g, stats)["queue_average_concurrent_requests"+labels] == 0
 	})
-	f := figures(g, page)
+	var f map[string]float64
+	// A loop that does not respond within 100 ms counts as having no idle connections.
+	eventually(t, "the page shows the idle connections", func() bool {
+		f = figures(g, page)
+		return f["queuegate_upstream_idle_connections"] == 7
+	})
 	for name, want := range map[string]float64{
 		`queuegate_request_outcomes_total{outcome="served"}`: 7,
 		`queuegate_in_flight_requests`:                       0,

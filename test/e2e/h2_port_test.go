@@ -157,7 +157,7 @@ func TestAnHTTP2ContainerGetsHTTP2(t *testing.T) {
 func TestProbesGetResponsesOverHTTP2(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	g := startGate(t, k, "DRAIN_QUIET_SECONDS=5")
+	g := startGate(t, k, "DRAIN_QUIET_SECONDS=600")
 	client := h2Client(t, nil)
 	url := "http://" + g.addr + "/any"
 	(<-h2Start(t, client, url, "User-Agent: kube-probe/1.30", "K-Network-Probe: queue")).is(t, 200, "queue")

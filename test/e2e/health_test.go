@@ -20,7 +20,8 @@ func TestHealthReportsTheGateAndTheContainer(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	a.status.Store(503)
-	g := startGateFor(t, a, `{"httpGet":{}}`, "ADMIN_PORT=free", "DRAIN_QUIET_SECONDS=600", "READINESS_WAIT=20ms")
+	g := startGateFor(t, a, `{"httpGet":{},"timeoutSeconds":60}`, "ADMIN_PORT=free", "DRAIN_QUIET_SECONDS=600", "READINESS_WAIT=20ms", "READINESS_FRESHNESS=1h")
+	g.becomesNotReady(activator, "user-container: refused")
 	for _, path := range []string{"/health/ready", "/healthz"} {
 		g.healthOf(path).is(503, "user-container: refused")
 	}

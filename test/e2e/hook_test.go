@@ -62,12 +62,14 @@ func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
 	g := startGate(t, k, h.settings()...)
 	eventually(t, "the container is woken at the start", func() bool { return h.count("/wake_up") == 1 })
 	g.becomesReady(kubelet)
+	g.fallsAsleep(1)
 	c, p := inFlight(t, k, g, "/first")
 	finish(c, p)
-	g.fallsAsleep(1)
-	if n := h.count("/sleep?level=1"); n != 1 {
+	g.fallsAsleep(2)
+	if n := h.count("/sleep?level=1"); n != 2 {
 		t.Errorf("IDLE_HOOK was called %d times", n)
 	}
+	awakened := strings.Count(g.Stderr.String(), "WAKE_HOOK was called")
 	awake, woken := make(chan int), make(chan struct{}, 8)
 	h.replies(func() int {
 		woken <- struct{}{}
@@ -77,7 +79,7 @@ func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
 	c.send(request("GET", "/second"))
 	<-woken
 	g.ask(kubelet).ready()
-	if strings.Contains(g.Stderr.String(), "WAKE_HOOK was called") {
+	if strings.Count(g.Stderr.String(), "WAKE_HOOK was called") != awakened {
 		t.Error("the request is forwarded before WAKE_HOOK has replied")
 	}
 	third := queued(t, g, "/third")
@@ -91,19 +93,19 @@ func TestHooksTellAContainerToSleepAndToWake(t *testing.T) {
 	}
 	c.response("GET").is(200, "ok")
 	third.response("GET").is(200, "ok")
-	g.fallsAsleep(2)
+	g.fallsAsleep(3)
 	for range 20 { // a finished request must not wake the sleeping container
 		g.ask(kubelet).ready()
 	}
-	if n := h.count("/wake_up"); n != 2 {
-		t.Errorf("WAKE_HOOK was called %d times for two waiting requests", n-1)
+	if n := h.count("/wake_up"); n != 3 {
+		t.Errorf("WAKE_HOOK was called %d times for two waiting requests", n-2)
 	}
 }
 
 func TestARequestIsForwardedIfTheWakeHookFails(t *testing.T) {
 	t.Parallel()
 	h, k := startHooks(t), startContainer(t)
-	g := startGate(t, k, append(h.settings(), "UPSTREAM_WAIT=300ms")...)
+	g := startGate(t, k, append(h.settings(), "UPSTREAM_WAIT=3s")...)
 	g.fallsAsleep(1)
 	h.replies(func() int { return 500 })
 	before := h.count("/wake_up")
@@ -113,6 +115,7 @@ func TestARequestIsForwardedIfTheWakeHookFails(t *testing.T) {
 	}
 	retried := h.count("/wake_up")
 	eventually(t, "the wake is retried", func() bool { return h.count("/wake_up") > retried })
+	g.logs("WAKE_HOOK fails and is retried")
 	if n := strings.Count(g.Stderr.String(), "WAKE_HOOK fails and is retried"); n != 1 {
 		t.Errorf("%d warnings", n)
 	}
@@ -123,15 +126,16 @@ func TestHooksReplaceTheStopOfAnApplication(t *testing.T) {
 	t.Parallel()
 	h, l := startHooks(t), newLedger(t)
 	g := startGateWithApplication(t, append(h.settings(), l.setting(), "DRAIN_QUIET_SECONDS=0")...)
-	first := g.fetch("/pid")
 	g.fallsAsleep(1)
+	first := g.fetch("/pid")
+	g.fallsAsleep(2)
 	if second := g.fetch("/pid"); second != first {
 		t.Errorf("process %s, then %s", first, second)
 	}
-	if n := h.count("/wake_up"); n != 1 {
-		t.Errorf("WAKE_HOOK was called %d times", n)
+	if n := h.count("/wake_up"); n != 2 {
+		t.Errorf("WAKE_HOOK was called %d times for two requests", n)
 	}
-	g.fallsAsleep(2)
+	g.fallsAsleep(3)
 	began := time.Now()
 	g.signal(syscall.SIGTERM)
 	g.ends(applicationExit)

@@ -103,11 +103,8 @@ func TestInheritedSocketsReplaceTheListenersOfTheSameName(t *testing.T) {
 	if launch.Accepts(launch.Address(port)) {
 		t.Errorf("the gate listens on QUEUE_SERVING_PORT=%d too", port)
 	}
-	log := g.Stderr.String()
 	for _, want := range []string{"listening on an inherited socket", fmt.Sprintf(`"QUEUE_SERVING_PORT":"%d"`, port), "ADMIN_PORT"} {
-		if !strings.Contains(log, want) {
-			t.Errorf("the log does not say %q:\n%s", want, log)
-		}
+		g.logs(want)
 	}
 }
 
@@ -141,9 +138,7 @@ func TestAnInheritedSocketOfAPortThatIsOffIsClosed(t *testing.T) {
 	admin, _ := listeningFile(t)
 	g := activatedGate(t, k, addr, []*os.File{serving, admin}, "LISTEN_FDNAMES=serving:admin", "ADMIN_PORT=0")
 	finish(inFlight(t, k, g, "/"))
-	if log := g.Stderr.String(); !strings.Contains(log, "its port is off") {
-		t.Errorf("the log does not say that a socket is closed:\n%s", log)
-	}
+	g.logs("its port is off")
 }
 
 func TestBadInheritedSocketsAreStartUpErrors(t *testing.T) {

@@ -257,7 +257,7 @@ func TestASettingsFileSwitchesTheRequestLogAndTimeouts(t *testing.T) {
 	c, p = inFlight(t, k, g.gate, "/silent")
 	c.response("GET").timedOut()
 	p.closed()
-	v.annotate("request-log", "true")
+	v.annotate("request-log", "true", "response-start-timeout", "60")
 	g.generation(3)
 	c, p = inFlight(t, k, g.gate, "/again")
 	finish(c, p)

@@ -143,6 +143,7 @@ func TestTheGateUsesTLSIfTheCollectorsAddressHasNoScheme(t *testing.T) {
 	if _, err := io.ReadFull(conn, first); err != nil || first[0] != 22 {
 		t.Errorf("the collector gets %#x, %v", first, err)
 	}
+	g.logs(`"message":"serving"`) // the last line of the start
 	if warned := "TRACING_CONFIG_ZIPKIN_ENDPOINT=" + collector.Addr().String() + " means https"; strings.Count(g.Stderr.String(), warned) != 1 {
 		t.Errorf("%q is not there once:\n%s", warned, g.Stderr.String())
 	}

@@ -203,7 +203,7 @@ func TestAnAutoLimitStartsSmallAndGrowsWithUse(t *testing.T) {
 	for range 8 {
 		clients = append(clients, dial(t, g))
 	}
-	for deadline := time.Now().Add(20 * time.Second); limit() <= 4; {
+	for deadline := time.Now().Add(testTimeout); limit() <= 4; {
 		if time.Now().After(deadline) {
 			t.Fatalf("the limit is still %v", limit())
 		}
@@ -250,7 +250,12 @@ func TestSlowerReadinessProbesReduceAnAutoLimit(t *testing.T) {
 		defer c.close()
 		c.send(request("GET", "/held"))
 	}
-	eventually(t, "all slots are in use", func() bool { return figures(g, page)["queuegate_in_flight_requests"] == 4 })
+	// On a busy machine, some checks are slow from the beginning, and the limit is already
+	// lower.
+	eventually(t, "all slots are in use", func() bool {
+		f := figures(g, page)
+		return f["queuegate_in_flight_requests"] == min(4, f["queuegate_concurrency_limit"])
+	})
 	slow.Store(true)
 	eventually(t, "the limit is below its initial value", func() bool {
 		g.ask(activator)

@@ -82,6 +82,10 @@ func (a *app) unlisten() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.listener != nil {
+		// A child that has not yet executed its program still holds the listener, so that
+		// connections would not be refused.
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
 		_ = a.listener.Close()
 		a.listener = nil
 	}

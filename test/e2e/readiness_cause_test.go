@@ -72,7 +72,11 @@ func TestEveryReadinessFailureIsNamedInTheResponseAndInTheLog(t *testing.T) {
 			if f.serve != nil {
 				a.listen(f.serve)
 			}
-			g := startGateFor(t, a, "{"+f.handlerFor(a.port)+"}", "READINESS_WAIT=1ms", "CONTAINER_NAMES=web")
+			timeout := 60
+			if f.cause == "timeout" {
+				timeout = 1
+			}
+			g := startGateFor(t, a, fmt.Sprintf(`{%s,"timeoutSeconds":%d}`, f.handlerFor(a.port), timeout), "READINESS_WAIT=1ms", "CONTAINER_NAMES=web")
 			g.becomesNotReady(activator, "web: "+f.cause)
 			to := "failing"
 			if f.serve == nil {

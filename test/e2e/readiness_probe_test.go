@@ -70,11 +70,16 @@ func TestATCPCheckConnectsAndSendsNothing(t *testing.T) {
 		g.ask(activator).ready()
 		<-time.After(3 * time.Millisecond)
 	}
-	n, err := k.Counts()
-	must(t, err)
-	if n.Accepted < 2 || n.Waiting > 0 {
-		t.Errorf("%d connections, %d of them with bytes; want one for each probe and none", n.Accepted, n.Waiting)
-	}
+	// A check succeeds when the kernel has opened the connection. The container accepts it
+	// later.
+	eventually(t, "the container has accepted a connection for each probe", func() bool {
+		n, err := k.Counts()
+		must(t, err)
+		if n.Waiting > 0 {
+			t.Fatalf("%d of %d connections have sent bytes", n.Waiting, n.Accepted)
+		}
+		return n.Accepted >= 2
+	})
 }
 
 func TestAGRPCReadinessCheckSendsTheRequestOfTheKubelet(t *testing.T) {
@@ -93,7 +98,9 @@ func TestAGRPCReadinessCheckSendsTheRequestOfTheKubelet(t *testing.T) {
 	defer mu.Unlock()
 	const path = "/grpc.health.v1.Health/Check "
 	want := []string{path + "\x00\x00\x00\x00\x0b\x0a\x09shop.Cart", path + "\x00\x00\x00\x00\x00"}
-	if len(probed) < 2 || probed[0] != want[0] || probed[len(probed)-1] != want[1] {
+	isUnwanted := func(call string) bool { return !slices.Contains(want, call) }
+	// The first gate continues to check, so the last call may be either.
+	if len(probed) < 2 || probed[0] != want[0] || !slices.Contains(probed, want[1]) || slices.ContainsFunc(probed, isUnwanted) {
 		t.Errorf("the container got the call %q, want %q", probed, want)
 	}
 }
@@ -101,20 +108,25 @@ func TestAGRPCReadinessCheckSendsTheRequestOfTheKubelet(t *testing.T) {
 func TestHTTP2WithoutTLSIsDetectedAndRemembered(t *testing.T) {
 	t.Parallel()
 	var protocol atomic.Value
+	var requests atomic.Int64
 	a := newApp(t)
-	a.listen(h2c(func(_ http.ResponseWriter, r *http.Request) { protocol.Store(r.Proto) }))
+	a.listen(h2c(func(_ http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		protocol.Store(r.Proto)
+	}))
 	g := startGateFor(t, a, `{"httpGet":{"path":"/h2"}}`, "READINESS_FRESHNESS=1ms")
 	g.ask(activator).ready()
 	if protocol.Load() != "HTTP/2.0" {
 		t.Errorf("the probe arrived as %v", protocol.Load())
 	}
 	for range 3 {
-		<-time.After(3 * time.Millisecond)
-		before := a.count()
-		g.ask(activator).ready()
-		if n := a.count() - before; n != 1 {
-			t.Errorf("a probe of a known HTTP/2 server took %d connections", n)
-		}
+		// Another check may become due meanwhile. Then the test tries again.
+		eventually(t, "a check of a known HTTP/2 server takes one connection", func() bool {
+			<-time.After(3 * time.Millisecond)
+			connections, served := a.count(), requests.Load()
+			g.ask(activator).ready()
+			return a.count()-connections == 1 && requests.Load()-served == 1
+		})
 	}
 	// After a restart the application uses HTTP/1.
 	a.unlisten()
@@ -149,7 +161,7 @@ func TestRedirectsAreFollowedOnTheSameHost(t *testing.T) {
 			w.WriteHeader(int(last.Load()))
 		}
 	}))
-	g := startGateFor(t, a, `{"httpGet":{"path":"/10"}}`)
+	g := startGateFor(t, a, `{"httpGet":{"path":"/10"},"periodSeconds":3600,"timeoutSeconds":60}`)
 	g.ask(activator).ready()
 	if n := a.count(); n != 11 {
 		t.Errorf("10 redirects took %d requests", n)

@@ -64,7 +64,7 @@ func TestARestartChangesReadinessWithinOneCheck(t *testing.T) {
 
 func TestARefusedConnectionChangesReadinessAndQueuesTheRequest(t *testing.T) {
 	t.Parallel()
-	const rare = `{"httpGet":{},"periodSeconds":3600,"failureThreshold":10}`
+	const rare = `{"httpGet":{},"periodSeconds":3600,"timeoutSeconds":60,"failureThreshold":10}`
 	for _, probe := range []string{adaptiveTCP, rare} {
 		a := listeningApp(t)
 		g := startGateFor(t, a, probe, "READINESS_FRESHNESS=1h", "READINESS_WAIT=1h", "UPSTREAM_RESTART_WAIT=60s")
@@ -103,6 +103,7 @@ func TestOneLogLineForEachChangeOfState(t *testing.T) {
 	a := newApp(t)
 	a.status.Store(503)
 	g := startGateFor(t, a, adaptiveHTTP, "READINESS_WAIT=20ms", "READINESS_FRESHNESS=1ms")
+	g.becomesNotReady(activator, "user-container: refused")
 	for range 20 {
 		g.ask(activator).notReady("user-container: refused")
 	}

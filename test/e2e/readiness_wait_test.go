@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-const adaptiveTCP = `{"tcpSocket":{}}`
-const adaptiveHTTP = `{"httpGet":{"path":"/ready"}}`
+// Probes without a period. The timeout is long, because the application is in the process
+// of the test, which a busy machine may delay.
+const (
+	adaptiveTCP  = `{"tcpSocket":{},"timeoutSeconds":60}`
+	adaptiveHTTP = `{"httpGet":{"path":"/ready"},"timeoutSeconds":60}`
+)
 
 // startProbe sends a probe, and waits until the gate has received it.
 func (g *gate) startProbe(prober []string) *client {
@@ -64,6 +68,7 @@ func TestAProberGetsTheReasonItIsNotReadyAfterReadinessWait(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=400ms")
+	g.changed("user-container: unknown > down (refused)")
 	for _, prober := range [][]string{activator, kubelet} {
 		start := time.Now()
 		g.ask(prober).notReady("user-container: refused")
@@ -75,6 +80,7 @@ func TestTheKubeletGetsTheReasonAfter900Milliseconds(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	g := startGateFor(t, a, adaptiveTCP, "READINESS_WAIT=60s")
+	g.changed("user-container: unknown > down (refused)")
 	other := g.startProbe(activator)
 	// On a busy machine the response may be late, so one success in several attempts
 	// suffices.

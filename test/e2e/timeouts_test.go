@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,64 @@ func checkElapsed(t *testing.T, start time.Time, d time.Duration) {
 	}
 }
 
+// The tests below have a timeout of one second, and a busy machine may delay the test or
+// the container for longer. So they repeat a step that the gate has ended by the timeout.
+
+// servedInTime sends requests on c until the container has responded to one in time.
+func servedInTime(t *testing.T, k *container, c *client) {
+	t.Helper()
+	eventually(t, "a response is in time", func() bool {
+		c.send(request("GET", "/next"))
+		p := k.acceptFor("/next")
+		_, _ = io.WriteString(p.w, okClose) // after the timeout, the gate has closed the connection
+		p.close()
+		a := c.response("GET")
+		if a.status == 504 {
+			a.timedOut()
+			return false
+		}
+		a.is(200, "ok")
+		return true
+	})
+}
+
+// upgradedInTime opens a tunnel.
+func upgradedInTime(t *testing.T, k *container, g *gate) (c *client, p *peer) {
+	t.Helper()
+	eventually(t, "an upgrade is in time", func() bool {
+		c = dial(t, g)
+		c.send(request("GET", "/ws", "Connection: Upgrade", "Upgrade: websocket"))
+		p = k.accept()
+		p.head()
+		_, _ = io.WriteString(p.w, switching) // after the timeout, the gate has closed the connection
+		return parseHead(t, c.head()).status == 101
+	})
+	return c, p
+}
+
+// begunInTime sends requests until the container has begun a response in time. The
+// parameter first has the first bytes of the response. The client has read the head. The
+// result start is a time just before the container sent these bytes. The first request is
+// sent on c, or on a new connection if c is nil.
+func begunInTime(t *testing.T, k *container, g *gate, c *client, first string) (_ *client, p *peer, start time.Time) {
+	t.Helper()
+	eventually(t, "a response begins in time", func() bool {
+		if c == nil {
+			c = dial(t, g)
+		}
+		c.send(request("GET", "/next"))
+		p = k.acceptFor("/next")
+		start = time.Now()
+		_, _ = io.WriteString(p.w, first) // after the timeout, the gate has closed the connection
+		if parseHead(t, c.head()).status == 504 {
+			c = nil
+			return false
+		}
+		return true
+	})
+	return c, p, start
+}
+
 func TestTheRequestTimeoutGives504AndKeepsTheConnection(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
@@ -40,15 +99,14 @@ func TestTheRequestTimeoutGives504AndKeepsTheConnection(t *testing.T) {
 	c.response("POST").timedOut()
 	checkElapsed(t, start, time.Second)
 	p.awaitClose()
-	c.send(request("GET", "/next"))
-	finish(c, k.acceptFor("/next"))
+	servedInTime(t, k, c)
 }
 
 func TestTheRequestTimeoutAppliesInTheQueue(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1", "CONTAINER_CONCURRENCY=1")
-	tunnel, p := upgraded(t, k, g, "", "")
+	tunnel, p := upgradedInTime(t, k, g)
 	start := time.Now()
 	c := dial(t, g)
 	c.get("/queued").timedOut()
@@ -57,8 +115,7 @@ func TestTheRequestTimeoutAppliesInTheQueue(t *testing.T) {
 	tunnel.close()
 	p.awaitClose()
 	p.close()
-	c.send(request("GET", "/next"))
-	finish(c, k.acceptFor("/next"))
+	servedInTime(t, k, c)
 }
 
 func TestTheRequestTimeoutCutsAResponseInProgress(t *testing.T) {
@@ -69,18 +126,23 @@ func TestTheRequestTimeoutCutsAResponseInProgress(t *testing.T) {
 		{"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", "half"},
 		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nhalf\r\n"},
 	} {
-		c := dial(t, g)
-		start := time.Now()
-		c.send(request("GET", "/"))
-		p := k.accept()
-		p.head()
-		p.send(x.head + x.part)
-		c.head()
-		if got, _ := c.readAll(); got != x.part {
-			t.Errorf("the client got %q, want %q and a cut", got, x.part)
-		}
-		checkElapsed(t, start, time.Second)
-		p.awaitClose()
+		eventually(t, "a response begins in time", func() bool {
+			c := dial(t, g)
+			start := time.Now()
+			c.send(request("GET", "/"))
+			p := k.accept()
+			p.head()
+			_, _ = io.WriteString(p.w, x.head+x.part) // after the timeout, the gate has closed the connection
+			if parseHead(t, c.head()).status == 504 {
+				return false
+			}
+			if got, _ := c.readAll(); got != x.part {
+				t.Errorf("the client got %q, want %q and a cut", got, x.part)
+			}
+			checkElapsed(t, start, time.Second)
+			p.awaitClose()
+			return true
+		})
 	}
 }
 
@@ -88,17 +150,22 @@ func TestTheRequestTimeoutResetsAResponseDelimitedByClose(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1")
-	c := dial(t, g)
-	c.send("GET / HTTP/1.0\r\nHost: gate.test\r\n\r\n")
-	p := k.accept()
-	p.head()
-	p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
-	c.head()
-	c.expect("half")
-	if got, err := c.readAll(); got != "" || err == nil {
-		t.Errorf("the client got %q and a FIN: it cannot detect that the body was truncated", got)
-	}
-	p.awaitClose()
+	eventually(t, "a response begins in time", func() bool {
+		c := dial(t, g)
+		c.send("GET / HTTP/1.0\r\nHost: gate.test\r\n\r\n")
+		p := k.accept()
+		p.head()
+		_, _ = io.WriteString(p.w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n") // after the timeout, the gate has closed the connection
+		if parseHead(t, c.head()).status == 504 {
+			return false
+		}
+		c.expect("half")
+		if got, err := c.readAll(); got != "" || err == nil {
+			t.Errorf("the client got %q and a FIN: it cannot detect that the body was truncated", got)
+		}
+		p.awaitClose()
+		return true
+	})
 }
 
 func TestTheResponseStartTimeoutGives504(t *testing.T) {
@@ -113,11 +180,8 @@ func TestTheResponseStartTimeoutGives504(t *testing.T) {
 	c.response("GET").timedOut()
 	checkElapsed(t, start, time.Second)
 	p.awaitClose()
-	c.send(request("GET", "/next"))
-	p = k.acceptFor("/next")
 	// The body may arrive later than the timeout.
-	p.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
-	c.head()
+	c, p, _ = begunInTime(t, k, g, c, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
 	<-time.After(1300 * time.Millisecond)
 	p.send("cd")
 	c.expect("abcd")
@@ -127,12 +191,7 @@ func TestAnInterimResponseStopsTheResponseStartTimeout(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1", "REVISION_TIMEOUT_SECONDS=60")
-	c := dial(t, g)
-	c.send(request("GET", "/"))
-	p := k.accept()
-	p.head()
-	p.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
-	c.head()
+	c, p, _ := begunInTime(t, k, g, nil, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
 	<-time.After(1300 * time.Millisecond)
 	finish(c, p)
 }
@@ -150,11 +209,7 @@ func TestTheIdleTimeoutGives504BeforeTheHeadAndCutsTheResponseAfterIt(t *testing
 	checkElapsed(t, start, time.Second)
 	p.awaitClose()
 
-	c.send(request("GET", "/next"))
-	p = k.acceptFor("/next")
-	start = time.Now()
-	p.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
-	c.head()
+	c, p, start = begunInTime(t, k, g, c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
 	if got, _ := c.readAll(); got != "4\r\nhalf\r\n" {
 		t.Errorf("the client got %q", got)
 	}
@@ -163,12 +218,13 @@ func TestTheIdleTimeoutGives504BeforeTheHeadAndCutsTheResponseAfterIt(t *testing
 }
 
 func TestBytesInEitherDirectionRestartTheIdleTimeout(t *testing.T) {
-	const pause = 300 * time.Millisecond
+	// On a busy machine a pause may take seconds longer.
+	const pause, idleTimeout = 600 * time.Millisecond, 3 * time.Second
 	for _, direction := range []string{"upload", "response", "tunnel up", "tunnel down"} {
 		t.Run(direction, func(t *testing.T) {
 			t.Parallel()
 			k := startContainer(t)
-			g := startGate(t, k, "REVISION_IDLE_TIMEOUT_SECONDS=1", "REVISION_TIMEOUT_SECONDS=60")
+			g := startGate(t, k, "REVISION_IDLE_TIMEOUT_SECONDS=3", "REVISION_TIMEOUT_SECONDS=60")
 			var c *client
 			var p *peer
 			switch direction {
@@ -205,7 +261,7 @@ func TestBytesInEitherDirectionRestartTheIdleTimeout(t *testing.T) {
 			default:
 				start := time.Now()
 				c.closed() // both sides are silent, so the idle timeout expires
-				checkElapsed(t, start, time.Second-pause)
+				checkElapsed(t, start, idleTimeout-pause)
 				p.awaitClose()
 			}
 		})
@@ -240,7 +296,7 @@ func TestRequestAndResponseStartTimeoutsDoNotApplyToTunnels(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "REVISION_TIMEOUT_SECONDS=1", "REVISION_RESPONSE_START_TIMEOUT_SECONDS=1")
-	c, p := upgraded(t, k, g, "", "")
+	c, p := upgradedInTime(t, k, g)
 	<-time.After(1500 * time.Millisecond)
 	c.send("alive")
 	p.expect("alive")

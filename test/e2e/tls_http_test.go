@@ -209,7 +209,8 @@ func TestAResponseDelimitedByCloseEndsWithCloseNotify(t *testing.T) {
 func TestADrainOverTLSAnnouncesTheCloseAndEndsIdleConnectionsWithCloseNotify(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
-	g := startTLSGate(t, k, "DRAIN_QUIET_SECONDS=1")
+	g := startTLSGate(t, k)
+	held, atHeld := inFlight(t, k, g.gate, "/held") // keeps the drain from ending
 	idle := dialTLS(t, g, nil)
 	idle.send(request("GET", "/"))
 	p := k.accept()
@@ -231,6 +232,7 @@ func TestADrainOverTLSAnnouncesTheCloseAndEndsIdleConnectionsWithCloseNotify(t *
 	if rest, err := io.ReadAll(c.r); len(rest) > 0 || err != nil {
 		t.Errorf("%q and %v, want the end of TLS", rest, err)
 	}
+	finish(held, atHeld)
 	if rest, err := io.ReadAll(idle.r); len(rest) > 0 || err != nil {
 		t.Errorf("%q and %v on the idle connection, want the end of TLS", rest, err)
 	}

@@ -222,13 +222,14 @@ func TestAContainerWithAnUntrustedCertificateGives502(t *testing.T) {
 			})
 		}
 	}
-	g := startGate(t, plain, "UPSTREAM_TLS=true", "UPSTREAM_TLS_INSECURE=true", "REVISION_TIMEOUT_SECONDS=1")
+	g := startGate(t, plain, "UPSTREAM_TLS=true", "UPSTREAM_TLS_INSECURE=true")
 	c := dial(t, g)
 	c.send(request("GET", "/"))
 	p := plain.accept()
 	p.send("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 	c.response("GET").plainError(502, "TLS to upstream failed\n")
 	// The container never sends a byte.
+	g = startGate(t, plain, "UPSTREAM_TLS=true", "UPSTREAM_TLS_INSECURE=true", "REVISION_TIMEOUT_SECONDS=1")
 	start := time.Now()
 	c = dial(t, g)
 	c.send(request("GET", "/"))

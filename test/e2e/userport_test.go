@@ -64,7 +64,7 @@ func TestTheGateDetectsThePortOfTheApplication(t *testing.T) {
 		want    int
 	}{
 		"one":                    {"/" + launch.Address(p[0]), p[0]},
-		"the lower port":         {"/" + launch.Address(p[1]) + ",0.0.0.0:" + fmt.Sprint(p[0]), p[0]},
+		"the lower port":         {"/0.0.0.0:" + fmt.Sprint(p[0]) + "," + launch.Address(p[1]), p[0]},
 		"the port that responds": {launch.Address(p[0]) + "," + launch.Address(p[1]) + "/" + launch.Address(p[2]), p[2]},
 		"the port within reach":  {fmt.Sprintf("/127.0.0.2:%d,%s", p[0], launch.Address(p[1])), p[1]},
 		"IPv4 behind a wildcard": {fmt.Sprintf("/:%d", p[0]), p[0]},
