@@ -2,25 +2,32 @@ package examples
 
 import (
 	"bufio"
-	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 )
 
+// freePorts returns free ports from 11000 to 14999. The kernel chooses higher ports for
+// other processes, so they stay free until the test uses them.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	var list []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 100 * n {
+		port := strconv.Itoa(11000 + rand.IntN(4000))
+		l, err := net.Listen("tcp", ":"+port)
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
 		defer l.Close()
-		list = append(list, fmt.Sprint(l.Addr().(*net.TCPAddr).Port))
+		if list = append(list, port); len(list) == n {
+			return list
+		}
 	}
-	return list
+	t.Fatal("no free ports")
+	return nil
 }
 
 func generate(t *testing.T, base, method, text string) *http.Request {

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serve prints to stderr when it listens and when it stops.
+// serve prints to stderr before the first response and when it stops.
 func serve(name, port string, handler http.Handler) {
 	stopped := make(chan os.Signal, 1)
 	signal.Notify(stopped, syscall.SIGTERM)
@@ -50,8 +50,8 @@ func serve(name, port string, handler http.Handler) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	go http.Serve(listener, handler)
 	fmt.Fprintf(os.Stderr, "%s pid %d quiet %s\n", name, os.Getpid(), os.Getenv("DRAIN_QUIET_SECONDS"))
+	go http.Serve(listener, handler)
 	<-stopped
 	fmt.Fprintln(os.Stderr, name, "stopped")
 	os.Exit(0)
@@ -102,14 +102,17 @@ func readThrough(t *testing.T, reader *bufio.Reader, mark string) string {
 	}
 }
 
+var returnedPorts = map[string]bool{}
+
 // freePort returns a free port from 11000 to 14999. The kernel uses higher ports for
 // outgoing connections, and test/internal/launch uses ports from 15000. So neither
-// of them takes the port before the test uses it.
+// of them takes the port before the test uses it. No port is returned twice.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
 		port := strconv.Itoa(11000 + rand.IntN(4000))
-		if free("", "", port) == nil {
+		if !returnedPorts[port] && free("", "", port) == nil {
+			returnedPorts[port] = true
 			return port
 		}
 	}

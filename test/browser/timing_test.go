@@ -20,7 +20,7 @@ func TestChromiumReadsTheTimesOfARequestFromServerTiming(t *testing.T) {
 	c := startContainer(t)
 	g := startGate(t, c.port, "SERVER_TIMING=true")
 	b := openTab(t)
-	b.open(g.url("/work?ms=30"))
+	b.open(g.url("/work?ms=2000"))
 	got := b.timings()
 	var names []string
 	for _, e := range got {
@@ -29,7 +29,8 @@ func TestChromiumReadsTheTimesOfARequestFromServerTiming(t *testing.T) {
 	if want := []string{"queue", "connect", "upstream"}; !slices.Equal(names, want) {
 		t.Fatalf("entries %v, want %q", got, want)
 	}
-	// The container needs 30 ms.
+	// The container needs 2 s. On a busy machine the gate may notice only later that it
+	// has sent the request, so "upstream" may be shorter.
 	if queue, connect, upstream := got[0].Duration, got[1].Duration, got[2].Duration; queue < 0 || connect < 0 || upstream < 30 {
 		t.Errorf("entries %v", got)
 	}

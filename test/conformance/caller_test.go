@@ -37,8 +37,11 @@ func checkKubelet(t *testing.T, description string, handler v1.ProbeHandler, wan
 }
 
 func TestTheKubeletSeesTheContainerBecomeReadyStopAndRestart(t *testing.T) {
-	l := listenLocal(t)
-	port := l.Addr().(*net.TCPAddr).Port
+	port := launch.FreePort(t) // one that stays free while nothing listens on it
+	l, err := net.Listen("tcp", podAddress(port))
+	if err != nil {
+		t.Fatal(err)
+	}
 	g := startGate(t, port, fmt.Sprintf(tcpProbeOfAny, port))
 	becomes := func(wantReady bool, wantMessage string) {
 		t.Helper()
@@ -52,8 +55,7 @@ func TestTheKubeletSeesTheContainerBecomeReadyStopAndRestart(t *testing.T) {
 	becomes(true, "queue")
 	_ = l.Close()
 	becomes(false, unavailable)
-	l, err := net.Listen("tcp", podAddress(port))
-	if err != nil {
+	if l, err = net.Listen("tcp", podAddress(port)); err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()

@@ -260,8 +260,12 @@ func TestChromiumIsServedOverTLS(t *testing.T) {
 	})
 	startGate(t, serve(t, mux), fmt.Sprintf("QUEUE_SERVING_TLS_PORT=%d", secure), "CERT_DIR="+testCertificate(t))
 	eventually(t, "the TLS port", func() bool { return launch.Accepts(podAddress(secure)) })
+	profile, err := os.MkdirTemp("", "chromium")
+	if err != nil {
+		t.Fatal(err)
+	}
 	browser := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--ignore-certificate-errors",
-		"--remote-debugging-port=0", "--user-data-dir="+t.TempDir(), "https://"+podAddress(secure)+"/page")
+		"--remote-debugging-port=0", "--user-data-dir="+profile, "https://"+podAddress(secure)+"/page")
 	if err := browser.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -273,6 +277,8 @@ func TestChromiumIsServedOverTLS(t *testing.T) {
 	}
 	_ = browser.Process.Signal(os.Interrupt)
 	_ = browser.Wait()
+	// Helper processes may write to the profile for a moment longer.
+	eventually(t, "the profile is removed", func() bool { return os.RemoveAll(profile) == nil })
 	hash := sha256.Sum256([]byte("abc"))
 	want := fmt.Sprintf("get 200 hello\npost 200 3 %x\nup true\ndown 8388608\nmany true\nthen 200 hello\nover true h2", hash)
 	if got != want {

@@ -106,9 +106,21 @@ func TestAGRPCClientGetsAGRPCStatusForAnUpstreamFailure(t *testing.T) {
 		t.Run(timeout+" in the middle of a stream", func(t *testing.T) {
 			t.Parallel()
 			g := startGate(t, serveService(t, hangs(make(chan struct{}, 10))).port, timeout)
-			s := begin(t, testContext(t), g)
-			_, err := s.Recv()
-			wantCode(t, err, codes.DeadlineExceeded, "request timeout")
+			client := stub(t, g)
+			// On a busy machine the timeout may end a stream before its first message.
+			eventually(t, "a stream has begun when its timeout expires", func() bool {
+				s, err := client.FullDuplexCall(testContext(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = s.Recv()
+				begun := err == nil
+				if begun {
+					_, err = s.Recv()
+				}
+				wantCode(t, err, codes.DeadlineExceeded, "request timeout")
+				return begun || t.Failed()
+			})
 		})
 	}
 	t.Run("the container resets the stream", func(t *testing.T) {
@@ -154,8 +166,8 @@ func TestACancelledCallIsCancelledAtTheContainerImmediately(t *testing.T) {
 	}})
 	g := startGate(t, c.port)
 	client := stub(t, g)
-	best := time.Hour
-	for range 20 { // the fastest attempt counts, because a busy machine may delay others
+	// A busy machine may delay some attempts.
+	eventually(t, "the container receives a cancellation within 10 ms", func() bool {
 		ctx, cancel := context.WithCancel(testContext(t))
 		failed := make(chan error, 1)
 		go func() {
@@ -165,21 +177,19 @@ func TestACancelledCallIsCancelledAtTheContainerImmediately(t *testing.T) {
 		receiveIn(t, "the call", arrived)
 		at := time.Now()
 		cancel()
-		best = min(best, receiveIn(t, "the cancellation at the container", endTime).Sub(at))
+		took := receiveIn(t, "the cancellation at the container", endTime).Sub(at)
 		wantCode(t, receiveIn(t, "the end of the call", failed), codes.Canceled, "")
-	}
-	if best > 10*time.Millisecond {
-		t.Errorf("the container received the cancellation after %v at best", best)
-	}
+		return took <= 10*time.Millisecond
+	})
 }
 
 func TestADeadlineReachesTheContainer(t *testing.T) {
 	t.Parallel()
-	remaining := make(chan time.Duration, 1)
+	remaining := make(chan time.Duration, 1000)
 	c := serveService(t, &service{unary: func(ctx context.Context) error {
 		deadline, ok := ctx.Deadline()
 		if !ok {
-			remaining <- 0
+			remaining <- time.Hour // no deadline
 			return nil
 		}
 		remaining <- time.Until(deadline)
@@ -187,13 +197,23 @@ func TestADeadlineReachesTheContainer(t *testing.T) {
 		return ctx.Err()
 	}})
 	g := startGate(t, c.port)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_, err := stub(t, g).UnaryCall(ctx, &testpb.SimpleRequest{})
-	wantCode(t, err, codes.DeadlineExceeded, "")
-	if got := <-remaining; got <= 0 || got > time.Second {
-		t.Errorf("the container had %v left, want up to 1s", got)
-	}
+	client := stub(t, g)
+	// On a busy machine the deadline may pass before the call reaches the container.
+	eventually(t, "a call reaches the container before its deadline", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := client.UnaryCall(ctx, &testpb.SimpleRequest{})
+		wantCode(t, err, codes.DeadlineExceeded, "")
+		select {
+		case got := <-remaining:
+			if got > time.Second {
+				t.Errorf("the container had %v left, want up to 1s", got)
+			}
+			return got > 0 || t.Failed()
+		default:
+			return t.Failed()
+		}
+	})
 }
 
 func TestACallThatIsQueuedForTheContainerSucceeds(t *testing.T) {

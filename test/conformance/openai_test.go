@@ -14,7 +14,7 @@ import (
 // For one model the response is an error.
 func slowModel(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	time.Sleep(700 * time.Millisecond)
+	time.Sleep(3 * time.Second)
 	if strings.Contains(string(body), "failing") {
 		http.Error(w, "no such model", http.StatusNotFound)
 		return

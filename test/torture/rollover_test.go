@@ -99,7 +99,14 @@ func TestAReplacementOfTheGateBehindGoProxiesLosesNoPOST(t *testing.T) {
 func goProxy(addr *atomic.Value) (url_ string, end func()) {
 	//lint:ignore SA1019 many proxies in production use it
 	transport := &nethttp2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, _ string, _ *tls.Config) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, addr.Load().(string))
+		for {
+			current := addr.Load().(string)
+			conn, err := new(net.Dialer).DialContext(ctx, network, current)
+			if err == nil || addr.Load() == current {
+				return conn, err
+			}
+			// The gate was replaced, and has exited, since the address was read.
+		}
 	}}
 	target := &url.URL{Scheme: "http", Host: "gate.test"}
 	proxy := &httputil.ReverseProxy{

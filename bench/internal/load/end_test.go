@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/queuegate/queuegate/bench/internal/child/childtest"
 	"github.com/queuegate/queuegate/bench/internal/load"
 	"github.com/queuegate/queuegate/bench/internal/origin"
+	"github.com/queuegate/queuegate/bench/internal/socket"
 )
 
 const testTimeout = 2 * time.Minute
@@ -102,12 +102,14 @@ func TestTheBenchmarkOriginRespondsToEveryKindOfLoad(t *testing.T) {
 	}
 }
 
-// stallingServer responds immediately with 12 bytes, except during one stall.
+const stall = 200 * time.Millisecond
+
+// stallingServer responds immediately, except during one stall, which begins after the
+// 20th response.
 type stallingServer struct {
 	listener net.Listener
-	mu       sync.Mutex // held during the stall
 	served   atomic.Int64
-	underWay chan struct{} // closed when some requests have been served
+	stalled  chan time.Duration // receives a lower bound of the stall's duration
 }
 
 func startStalling(t *testing.T) *stallingServer {
@@ -117,7 +119,7 @@ func startStalling(t *testing.T) *stallingServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	s := &stallingServer{listener: listener, underWay: make(chan struct{})}
+	s := &stallingServer{listener: listener, stalled: make(chan time.Duration, 1)}
 	go s.accept()
 	return s
 }
@@ -145,14 +147,13 @@ func (s *stallingServer) serve(c net.Conn) {
 		if line != "\r\n" {
 			continue
 		}
-		s.mu.Lock()
-		//lint:ignore SA2001 the server waits here while the test holds s.mu
-		s.mu.Unlock()
 		if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"); err != nil {
 			return
 		}
 		if s.served.Add(1) == 20 {
-			close(s.underWay)
+			begin := time.Now()
+			time.Sleep(stall)
+			s.stalled <- time.Since(begin)
 		}
 	}
 }
@@ -160,7 +161,6 @@ func (s *stallingServer) serve(c net.Conn) {
 func TestAStallDelaysEveryRequestDueDuringIt(t *testing.T) {
 	const (
 		rate  = 500.0
-		stall = 200 * time.Millisecond
 		total = 600 * time.Millisecond
 	)
 	s := startStalling(t)
@@ -172,21 +172,11 @@ func TestAStallDelaysEveryRequestDueDuringIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Stop()
-	stalled := make(chan time.Duration)
-	go func() {
-		<-s.underWay
-		s.mu.Lock()
-		begin := time.Now()
-		time.Sleep(stall)
-		lasted := time.Since(begin) // lower bound of the stall's duration
-		s.mu.Unlock()
-		stalled <- lasted
-	}()
 	r, err := p.Run()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lasted := <-stalled
+	lasted := <-s.stalled
 	if want := int64(rate * total.Seconds()); r.Requests != want || r.Failures() != 0 {
 		t.Fatalf("%d of %d arrivals got a response, errors %v", r.Requests, want, r.Errors)
 	}
@@ -211,12 +201,11 @@ func TestRejectionsAndBrokenConnectionsAreCountedSeparately(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	reserved, port, err := socket.Bind(0) // no other process can listen on this port
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := closed.Addr().(*net.TCPAddr).Port
-	closed.Close()
+	defer socket.Close(reserved)
 	if p, err := load.Start(ctx, load.Spec{Kind: load.HTTP, Port: port, Path: "/", Connections: 2, Duration: time.Millisecond}); err == nil {
 		p.Stop()
 		t.Fatal("a load began on a port without a listener")

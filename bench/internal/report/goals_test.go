@@ -151,6 +151,9 @@ func TestReplacingTheBenchmarkSectionKeepsTheTextAroundIt(t *testing.T) {
 			if err := os.WriteFile(file, []byte(c.before), 0o640); err != nil {
 				t.Fatal(err)
 			}
+			if err := os.Chmod(file, 0o640); err != nil { // whatever the umask is
+				t.Fatal(err)
+			}
 			err := ReplaceSection(file, "bench", "| new |\n")
 			if c.complaint == "" && err != nil || c.complaint != "" && (err == nil || !strings.Contains(err.Error(), c.complaint)) {
 				t.Errorf("error %v, want %q", err, c.complaint)

@@ -173,7 +173,7 @@ func TestFreePortsAreDistinctAndBelowThePortsOfClients(t *testing.T) {
 }
 
 // shell is a target that starts a child process. It is no proxy.
-const shell = `targets: [{name: shell, binary: /bin/sh, get: x, command: ["{{.Binary}}", -c, "echo error one; echo two; sleep 1000 & echo $! > child; mv child child.pid; wait"]}]`
+const shell = `targets: [{name: shell, binary: /bin/sh, get: x, command: ["{{.Binary}}", -c, "echo error one; echo two; sleep 1000 & echo $! > child.pid; : > started; wait"]}]`
 
 func TestStopKillsAllProcessesAndRemovesTheDirectory(t *testing.T) {
 	x := parseOne(t, shell, nil)
@@ -187,7 +187,8 @@ func TestStopKillsAllProcessesAndRemovesTheDirectory(t *testing.T) {
 	}
 	var child int
 	for deadline := time.Now().Add(testTimeout); child == 0; time.Sleep(time.Millisecond) {
-		if text, err := os.ReadFile(filepath.Join(i.dir, "child.pid")); err == nil {
+		if _, err := os.Stat(filepath.Join(i.dir, "started")); err == nil {
+			text, _ := os.ReadFile(filepath.Join(i.dir, "child.pid"))
 			child, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 		}
 		if time.Now().After(deadline) {
