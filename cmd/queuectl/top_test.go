@@ -222,7 +222,12 @@ func TestTopWithoutATerminalPrintsOneTable(t *testing.T) {
 	unblock := make(chan struct{})
 	close(unblock)
 	_, metrics := startGate(t, unblock)
-	code, out, stderr := ctl(t, "", "top", fmt.Sprintf("127.0.0.1:%d", metrics), "--interval", "100ms")
+	address := fmt.Sprintf("127.0.0.1:%d", metrics)
+	code, out, stderr := ctl(t, "", "top", address, "--interval", "100ms")
+	// Until the gate has checked the container, the container is not ready.
+	for deadline := time.Now().Add(testTimeout); code == 0 && !strings.Contains(out, " yes ") && time.Now().Before(deadline); {
+		code, out, stderr = ctl(t, "", "top", address, "--interval", "100ms")
+	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if code != 0 || len(lines) != 2 || !strings.HasPrefix(lines[0], "GATE") || !strings.Contains(lines[1], "0/2") || !strings.Contains(lines[1], " yes ") {
 		t.Errorf("code %d, %q, %q", code, out, stderr)

@@ -75,8 +75,8 @@ func TestListenersAreListedWithAddressAndInode(t *testing.T) {
 		port := l.Addr().(*net.TCPAddr).AddrPort().Port()
 		all, err := Listeners()
 		skipUnsupported(t, err)
-		i := slices.IndexFunc(all, func(s Socket) bool { return s.Local.Port() == port })
-		if i < 0 || all[i].Local.Addr().String() != c.want || all[i].State != Listening || all[i].Inode == 0 {
+		i := slices.IndexFunc(all, func(s Socket) bool { return s.Local.Port() == port && s.Local.Addr().String() == c.want })
+		if i < 0 || all[i].State != Listening || all[i].Inode == 0 {
 			t.Errorf("%s %s: index %d in %+v", c.network, c.address, i, all)
 		}
 	}

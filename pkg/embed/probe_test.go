@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/queuegate/queuegate/internal/testkit"
 )
@@ -86,24 +88,27 @@ func TestTheApplicationDeterminesReadiness(t *testing.T) {
 }
 
 func TestReasonsOfReadinessStayInThePod(t *testing.T) {
-	g, err := New(Config{Ready: func(ctx context.Context) error { panic("at 10.0.0.1") }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := g.Handler(http.NotFoundHandler())
-	for _, c := range []struct{ agent, peer, want string }{
-		{"curl/8.5.0", "192.0.2.1:1000", "not ready"},
-		{"curl/8.5.0", "@", "not ready"}, // a Unix socket
-		{"kube-probe/1.34", "192.0.2.1:1000", "panic"},
-		{"curl/8.5.0", "[::1]:1000", "panic"},
-	} {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.RemoteAddr = c.peer
-		r.Header = http.Header{"User-Agent": {c.agent}, "K-Network-Probe": {"queue"}}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if got := w.Header().Get("K-Readiness-Reason"); w.Code != 503 || got != c.want {
-			t.Errorf("%s from %s: %d, reason %q, want %q", c.agent, c.peer, w.Code, got, c.want)
+	synctest.Test(t, func(t *testing.T) {
+		g, err := New(Config{Ready: func(ctx context.Context) error { panic("at 10.0.0.1") }})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		h := g.Handler(http.NotFoundHandler())
+		for _, c := range []struct{ agent, peer, want string }{
+			{"curl/8.5.0", "192.0.2.1:1000", "not ready"},
+			{"curl/8.5.0", "@", "not ready"}, // a Unix socket
+			{"kube-probe/1.34", "192.0.2.1:1000", "panic"},
+			{"curl/8.5.0", "[::1]:1000", "panic"},
+		} {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.RemoteAddr = c.peer
+			r.Header = http.Header{"User-Agent": {c.agent}, "K-Network-Probe": {"queue"}}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if got := w.Header().Get("K-Readiness-Reason"); w.Code != 503 || got != c.want {
+				t.Errorf("%s from %s: %d, reason %q, want %q", c.agent, c.peer, w.Code, got, c.want)
+			}
+			time.Sleep(notReadyFor) // the next probe causes another check
+		}
+	})
 }

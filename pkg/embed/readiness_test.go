@@ -92,8 +92,10 @@ func TestAProberWaitsAtMostItsTimeout(t *testing.T) {
 }
 
 func TestACheckThatPanicsMeansNotReady(t *testing.T) {
-	r := &readiness{check: func(context.Context) error { panic("a bug") }}
-	if a := r.asked(t.Context(), gate.Kubelet); a.Ready || a.Reason != "panic" {
-		t.Errorf("answer %+v", a)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := &readiness{check: func(context.Context) error { panic("a bug") }}
+		if a := r.asked(t.Context(), gate.Kubelet); a.Ready || a.Reason != "panic" {
+			t.Errorf("answer %+v", a)
+		}
+	})
 }

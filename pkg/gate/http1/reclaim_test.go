@@ -110,10 +110,27 @@ func TestAConnectionWithAPartialHeadIsReclaimedLast(t *testing.T) {
 	begun.wantEnd()
 }
 
+// holdLingering waits for a connection in lingering close, and postpones the end of this
+// close.
+func (r *rig) holdLingering() {
+	r.t.Helper()
+	testkit.Until(r.t, "a lingering connection", func() bool {
+		return countConns(r, func(c *conn) bool {
+			s := c.session
+			if s == nil || s.phase != lingering {
+				return false
+			}
+			s.deadline, s.lingerEnd = s.deadline+int64(testkit.Timeout), s.lingerEnd+int64(testkit.Timeout)
+			return true
+		}) == 1
+	})
+}
+
 func TestALingeringConnectionIsReclaimed(t *testing.T) {
 	r, _ := newRigWithDescriptors(t, 2, 1)
 	lingering := r.client().send("GET / HTTP/1.1\r\n\r\n")
 	lingering.wantReply(gate.BadRequest)
+	r.holdLingering()
 	r.connected(1)
 	idle := r.client()
 	r.connected(2)
@@ -142,7 +159,10 @@ func TestALingeringConnectionPausesBetweenReads(t *testing.T) {
 	dropped := func() (n int64) { on(func(s *session) { n = s.lingerNext }); return n }
 	refused.send("more")
 	testkit.Until(t, "the first bytes to be discarded", func() bool { return dropped() != 0 })
-	on(func(s *session) { s.lingerNext = s.now() + int64(time.Minute) })
+	on(func(s *session) {
+		s.lingerNext = s.now() + int64(time.Minute)
+		s.deadline, s.lingerEnd = s.deadline+int64(testkit.Timeout), s.lingerEnd+int64(testkit.Timeout)
+	})
 	refused.send("more")
 	testkit.Until(t, "the bytes to stay in the socket", func() (there bool) {
 		on(func(s *session) { there = !s.conn.sock.Quiet() })

@@ -149,21 +149,20 @@ func TestRequestsOnConnectionsOpenedBeforeAShutdownAreServed(t *testing.T) {
 	r := newRig(t, exchange.Config{}, options{}, func(c *containerRequest) bool { return c.respond("served") })
 	var clients []*testClient
 	ended := make(chan error, 1)
-	silent := r.client()
+	silent, requested := r.client(), make(chan struct{})
 	testkit.Until(t, "the silent connection", func() bool { return connections(r) == 1 })
 	r.whileBlocked(func() {
 		for range backlog { // more connections than the loop accepts in one iteration
 			clients = append(clients, r.client().get("/"))
 		}
+		r.server.BeginShutdown()
+		// The loop runs this function right after it has stopped accepting. So the request
+		// is sent while the shutdown waits for silent clients.
+		r.engines[0].loop.Post(func() { silent.get("/"); close(requested) })
 		go func() { ended <- r.server.Shutdown(context.Background()) }()
-		testkit.Until(t, "the shutdown to begin", r.engines[0].worker.ShuttingDown)
 	})
-	for _, e := range r.engines {
-		iterated := make(chan struct{})
-		e.loop.Post(func() { close(iterated) })
-		testkit.Receive(t, "a loop that has stopped accepting", iterated)
-	}
-	clients = append(clients, silent.get("/"))
+	testkit.Receive(t, "a loop that has stopped accepting", requested)
+	clients = append(clients, silent)
 	for _, c := range clients {
 		c.want(200, "served")
 	}

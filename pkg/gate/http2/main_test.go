@@ -215,6 +215,23 @@ func (r *rig) on(f func()) {
 	testkit.Receive(r.t, "the loop", done)
 }
 
+// inEachIteration calls f in each iteration of the loop until f returns true. Then it
+// closes the returned channel. Use it for a state that does not last, because a poll from
+// the goroutine of the test may miss it.
+func (r *rig) inEachIteration(f func() bool) (done <-chan struct{}) {
+	over := make(chan struct{})
+	var step func()
+	step = func() {
+		if f() {
+			close(over)
+			return
+		}
+		r.part.loop.Post(step)
+	}
+	r.part.loop.Post(step)
+	return over
+}
+
 func (r *rig) faults() map[string]int64 {
 	seen := map[string]int64{}
 	for name, n := range r.protocol.Stats().Errors {

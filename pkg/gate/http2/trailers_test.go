@@ -146,6 +146,17 @@ func TestTrailersReachTheContainerDespiteConcurrentRequests(t *testing.T) {
 	c.want(held, "200", "")
 }
 
+// holdTrailers reports whether trailers wait on the first connection to the container. If
+// so, it postpones the time at which the gate discards them.
+func (r *rig) holdTrailers() bool {
+	u := r.part.pool.conns[0]
+	if u.sharing != trailersWaiting {
+		return false
+	}
+	u.sharingDeadline += int64(testkit.Timeout)
+	return true
+}
+
 func TestTrailersWaitForTheOtherStreamsOfTheirConnection(t *testing.T) {
 	begun, release := make(chan struct{}, 1), make(chan struct{})
 	up := serveTrailers(t, begun, release)
@@ -155,12 +166,9 @@ func TestTrailersWaitForTheOtherStreamsOfTheirConnection(t *testing.T) {
 	testkit.Receive(t, "a request in flight", begun)
 	id := c.open(false, request("POST", "/")...)
 	_ = c.data(id, false, "hello")
+	waiting := r.inEachIteration(r.holdTrailers)
 	c.trailers(id, "x-end", "yes")
-	until(t, "waiting trailers", func() (wait bool) {
-		r.on(func() { wait = r.part.pool.conns[0].sharing == trailersWaiting })
-		return wait
-	})
-	r.on(func() { r.part.pool.conns[0].sharingDeadline += int64(testkit.Timeout) })
+	testkit.Receive(t, "waiting trailers", waiting)
 	c.want(c.get("/"), "200", "") // on another connection
 	close(release)
 	c.want(held, "200", "")
@@ -309,11 +317,9 @@ func TestClosingAConnectionDiscardsItsWaitingTrailers(t *testing.T) {
 	testkit.Receive(t, "a request in flight", begun)
 	id := c.open(false, request("POST", "/")...)
 	_ = c.data(id, false, "hello")
+	waiting := r.inEachIteration(r.holdTrailers)
 	c.trailers(id, "x-end", "yes")
-	until(t, "waiting trailers", func() (wait bool) {
-		r.on(func() { wait = r.part.pool.conns[0].sharing == trailersWaiting })
-		return wait
-	})
+	testkit.Receive(t, "waiting trailers", waiting)
 	close(end)
 	for _, id := range []uint32{held, id} {
 		if g := c.await(id); g.status() != "502" {

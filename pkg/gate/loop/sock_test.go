@@ -206,6 +206,7 @@ func TestASocketReportsFailedAndReadableAfterAFailedWrite(t *testing.T) {
 	s.do(func() {
 		_ = s.far.SetLinger(0)
 		_ = s.far.Close()
+		waitForBytes(t, s.sock.FD())
 		// This function blocks the loop, so the loop delivers no event of the reset. The
 		// socket notices the reset when a write fails. The first write may fail with
 		// ECONNRESET, the others with EPIPE.
@@ -244,8 +245,8 @@ func TestWriteReturnsErrAgainWhenThePeerDoesNotRead(t *testing.T) {
 			}
 		}
 	}
-	s.do(fill)
 	s.do(func() {
+		fill() // before the loop can deliver an event of an acknowledgement
 		if s.sock.Writable() || written == 0 {
 			t.Errorf("writable %v after %d bytes", s.sock.Writable(), written)
 		}
@@ -287,6 +288,7 @@ func TestQuietDetectsBytesBeforeTheirEvent(t *testing.T) {
 		if _, err := s.far.Write([]byte("x")); err != nil {
 			t.Error(err)
 		}
+		waitForBytes(t, s.sock.FD())
 		if s.sock.Readable() || quiet() {
 			t.Error("quiet with a byte pending")
 		}
@@ -298,6 +300,7 @@ func TestQuietDetectsBytesBeforeTheirEvent(t *testing.T) {
 			t.Error("not quiet after the byte was read")
 		}
 		_ = s.far.CloseWrite()
+		waitForBytes(t, s.sock.FD())
 		if s.sock.HungUp() || quiet() {
 			t.Error("quiet with an end pending")
 		}

@@ -183,8 +183,15 @@ func TestAStalledHandshakeIsClosedWhileOthersAreQueued(t *testing.T) {
 	for range 20 {
 		s.send(hello(t))
 	}
-	if err := s.handshake(); err != nil {
-		t.Error(err)
+	// On a busy machine this handshake may count as stalled, too. Then repeat it.
+	for end := time.Now().Add(testTimeout); ; {
+		err := s.handshake()
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
 	}
 	s.wantEnd(oldest)
 }

@@ -135,8 +135,8 @@ func (f *fixture) until(what string, condition func() bool) {
 	testkit.Until(f.t, what, condition)
 }
 
+// This test counts goroutines, so it must not run in parallel with others.
 func TestAConnectionWithoutACompleteHelloStartsNoHandshake(t *testing.T) {
-	t.Parallel()
 	whole := hello(t)
 	for name, beginning := range map[string]string{"silent": "", "one byte": whole[:1], "the header": whole[:5], "all but a byte": whole[:len(whole)-1]} {
 		t.Run(name, func(t *testing.T) {

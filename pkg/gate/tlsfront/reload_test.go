@@ -73,18 +73,28 @@ func TestACertificateIsReloadedWhenItsLinkTargetIsOverwritten(t *testing.T) {
 }
 
 func TestABrieflyMismatchedCertificateAndKeyAreNoReloadFailure(t *testing.T) {
-	f := begin(t, "first")
-	certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{"second"}})
-	f.put(filepath.Join(f.dir, certificateFile), certificate)
-	for range 5 {
-		f.serves("first")
-	}
-	f.unchanged()
-	f.put(filepath.Join(f.dir, keyFile), key)
-	f.change(nil)
-	f.serves("second")
-	if s := f.front.Stats(); s.ReloadFailures != 0 {
-		t.Errorf("%d failures", s.ReloadFailures)
+	for {
+		f := begin(t, "first")
+		certificate, key := f.ca.Issue(testcert.Leaf{Names: []string{"second"}})
+		began := time.Now()
+		f.put(filepath.Join(f.dir, certificateFile), certificate)
+		for range 5 {
+			f.serves("first")
+		}
+		changes := len(f.changes)
+		f.put(filepath.Join(f.dir, keyFile), key)
+		if time.Since(began) > settleTime/2 {
+			continue // on a busy machine the files did not match for too long: try again
+		}
+		if changes > 0 {
+			f.unchanged()
+		}
+		f.change(nil)
+		f.serves("second")
+		if s := f.front.Stats(); s.ReloadFailures != 0 {
+			t.Errorf("%d failures", s.ReloadFailures)
+		}
+		return
 	}
 }
 

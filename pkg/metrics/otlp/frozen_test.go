@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ type relay struct {
 	mu     sync.Mutex
 	opened []net.Conn
 	ice    chan struct{}
+	lost   chan struct{} // capacity 1; receives a value when a frozen connection gets the message "lost"
 }
 
 func newRelay(t *testing.T, to string) *relay {
@@ -27,7 +29,7 @@ func newRelay(t *testing.T, to string) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{Listener: l, to: to, ice: make(chan struct{})}
+	r := &relay{Listener: l, to: to, ice: make(chan struct{}), lost: make(chan struct{}, 1)}
 	var ran sync.WaitGroup
 	ran.Go(func() {
 		for {
@@ -44,8 +46,8 @@ func newRelay(t *testing.T, to string) *relay {
 			r.opened = append(r.opened, from, to)
 			ice := r.ice
 			r.mu.Unlock()
-			ran.Go(func() { pass(to, from, ice) })
-			ran.Go(func() { pass(from, to, ice) })
+			ran.Go(func() { pass(to, from, ice, r.lost) })
+			ran.Go(func() { pass(from, to, ice, r.lost) })
 		}
 	})
 	t.Cleanup(func() {
@@ -60,13 +62,13 @@ func newRelay(t *testing.T, to string) *relay {
 	return r
 }
 
-func pass(to, from net.Conn, ice chan struct{}) {
+func pass(to, from net.Conn, ice, lost chan struct{}) {
 	buf := make([]byte, 4096)
 	for {
 		n, err := from.Read(buf)
 		select {
 		case <-ice:
-			_, _ = io.Copy(io.Discard, from)
+			swallow(from, buf[:n], lost)
 			return
 		default:
 		}
@@ -78,6 +80,21 @@ func pass(to, from net.Conn, ice chan struct{}) {
 			return
 		}
 	}
+}
+
+// swallow reads from a frozen connection. The parameter read has the bytes that were read
+// before.
+func swallow(from net.Conn, read []byte, lost chan<- struct{}) {
+	all := bytes.Clone(read)
+	for buf := make([]byte, 4096); !bytes.Contains(all, []byte("lost")); {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		all = append(all, buf[:n]...)
+	}
+	lost <- struct{}{}
+	_, _ = io.Copy(io.Discard, from)
 }
 
 // freeze freezes all open connections. Later connections work.
@@ -99,9 +116,16 @@ func TestAConnectionThatDiedSilentlyIsNotReused(t *testing.T) {
 		if n := r.freeze(); n != 1 {
 			t.Fatalf("%s: %d connections", protocol, n)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		go func() {
+			select {
+			case <-r.lost:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
 		if _, err := s.Send(ctx, []byte("lost")); err == nil {
-			t.Errorf("%s: an response over a frozen connection", protocol)
+			t.Errorf("%s: a response over a frozen connection", protocol)
 		}
 		cancel()
 		if _, err := s.Send(t.Context(), []byte("second")); err != nil {
