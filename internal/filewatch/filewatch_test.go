@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/queuegate/queuegate/internal/testkit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // volume is a directory with the layout of a Kubernetes volume: file → ..data/file,
 // ..data → a directory per version.

@@ -3,8 +3,8 @@ package probe
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/queuegate/queuegate/internal/testkit/leak"
 )
 
 // TestMain fails if a goroutine outlives the tests.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }

@@ -8,7 +8,8 @@ import (
 
 const module = "github.com/queuegate/queuegate"
 
-// testkit has test helpers. The tests of every package may import it.
+// testkit and its subpackages have test helpers. The tests of every package may import
+// them.
 const testkit = "internal/testkit"
 
 // A dirRule is the rule for a place. A place is a directory and all packages in it and
@@ -113,11 +114,12 @@ func Check(packages []Package) []string {
 		imports := slices.Concat(p.Imports, p.TestImports, p.XTestImports)
 		for i, imported := range imports {
 			target, isLocal := local(imported)
-			if isLocal && at != nil && target != testkit && !at.mayImport(target, i >= len(p.Imports)) {
+			if isLocal && at != nil && !within(target, testkit) && !at.mayImport(target, i >= len(p.Imports)) {
 				report("not in the table of packages", here, target)
 			}
 		}
-		if slices.Contains(p.Imports, module+"/"+testkit) && !within(here, "pkg/gate/internal/limits") && !within(here, "test") {
+		isTestkit := func(imported string) bool { target, _ := local(imported); return within(target, testkit) }
+		if slices.ContainsFunc(p.Imports, isTestkit) && !within(here, "pkg/gate/internal/limits") && !within(here, "test") {
 			report("only tests import it", here, testkit)
 		}
 		if tied := families(p.Imports); len(tied) > 1 && !within(here, "pkg") && !within(here, "cmd/queue") {

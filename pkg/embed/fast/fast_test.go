@@ -18,6 +18,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 	"go.uber.org/goleak"
 
+	"github.com/queuegate/queuegate/internal/testkit/leak"
 	"github.com/queuegate/queuegate/pkg/embed"
 	"github.com/queuegate/queuegate/pkg/embed/internal/beside"
 )
@@ -25,7 +26,7 @@ import (
 func TestMain(m *testing.M) {
 	// Ignore two goroutines of fasthttp that outlive the server: its clock, and the
 	// cleaner of idle workers.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+	leak.Main(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
 

@@ -3,12 +3,11 @@ package exchange
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/queuegate/queuegate/internal/testkit/leak"
 	"github.com/queuegate/queuegate/pkg/gate/admission"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func wantCounts(t *testing.T, a *admission.Controller, inFlight, queued int) {
 	t.Helper()

@@ -17,17 +17,17 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/internal/testkit"
+	"github.com/queuegate/queuegate/internal/testkit/leak"
 	"github.com/queuegate/queuegate/pkg/gate"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/server"
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 type containerRequest struct {
 	container *container

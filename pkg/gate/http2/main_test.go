@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"go.uber.org/atomic"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/queuegate/queuegate/internal/testkit"
+	"github.com/queuegate/queuegate/internal/testkit/leak"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/http1"
 	"github.com/queuegate/queuegate/pkg/gate/server"
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 var until = testkit.Until

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/queuegate/queuegate/internal/testkit/leak"
 	"github.com/queuegate/queuegate/pkg/gate/exchange"
 	"github.com/queuegate/queuegate/pkg/gate/internal/testcert"
 	"github.com/queuegate/queuegate/pkg/gate/loop"
@@ -21,7 +21,7 @@ import (
 	"github.com/queuegate/queuegate/pkg/gate/upstream"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // testTimeout ends a test that hangs. No result depends on it.
 const testTimeout = 2 * time.Minute

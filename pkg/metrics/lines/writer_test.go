@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/queuegate/queuegate/internal/testkit/leak"
 )
 
 // TestMain fails if a goroutine outlives its Writer.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // recorder records every write separately.
 type recorder struct {

@@ -3,7 +3,7 @@ package otlp
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/queuegate/queuegate/internal/testkit/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }

@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/queuegate/queuegate/internal/testkit/leak"
 	"github.com/queuegate/queuegate/pkg/probe/check/checktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func probeOnce(t *testing.T, p Checker) Result {
 	t.Helper()
