@@ -29,8 +29,8 @@ const (
 	// closeTimeout limits the delivery of queued data to the request log and to
 	// collectors.
 	closeTimeout = 2 * time.Second
-	// logTimeout is the maximum time to write the queued lines of the gate's own log. It
-	// starts after the delivery that closeTimeout limits.
+	// logTimeout is the maximum time to write the queued lines of the gate's own log. The
+	// gate writes them last, after it has delivered the data of closeTimeout.
 	logTimeout = time.Second
 	// hurryTimeout replaces closeTimeout after a second signal.
 	hurryTimeout = 500 * time.Millisecond

@@ -110,7 +110,8 @@ func TestManyRequestsLeaveNoSlotInUse(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// The server may still have to read requests whose clients have left.
+	// Some clients have disconnected before the server has read their requests. Shutdown
+	// waits until the server has handled these requests too.
 	if err := r.srv.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -266,7 +266,7 @@ func TestAnUnfinishedUploadDoesNotCountTowardsTheEngineLimits(t *testing.T) {
 	})
 }
 
-func TestShortBurstsDoNotKeepEngineLimitsWithoutAValidPage(t *testing.T) {
+func TestWithoutAValidPageEngineLimitsEndEvenIfRequestsComeInShortBursts(t *testing.T) {
 	run(t, Limits{MaxKV: 0.9}, func(b *bench) {
 		b.pages.set(Page{}, errors.New("no page"))
 		for range 8 { // bursts of 300 ms, with pauses

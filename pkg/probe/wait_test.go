@@ -66,12 +66,12 @@ func TestAKubeletProbeIsDueDespiteJitter(t *testing.T) {
 	})
 }
 
-// TestManyProbersCauseAtMostTwoChecksMoreThanOnePerPeriod runs random applications with
+// TestManyProbersCauseAtMostNPlusTwoChecksInNPeriods runs random applications with
 // random probers: a kubelet, the activator and many others. Once the application is
 // ready, all probers together cause at most n+2 checks within n periods, for n up to 5.
 // Before that, two checks are at least one period or startingPeriod apart, whichever is
 // shorter.
-func TestManyProbersCauseAtMostTwoChecksMoreThanOnePerPeriod(t *testing.T) {
+func TestManyProbersCauseAtMostNPlusTwoChecksInNPeriods(t *testing.T) {
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		period := time.Duration(1+random.IntN(10)) * time.Second

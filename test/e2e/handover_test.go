@@ -35,7 +35,8 @@ func (g *gate) awaitUpgradeEnd() {
 		must(g.t, err)
 		defer conn.Close()
 		_, _ = io.WriteString(conn, "upgrade\n")
-		// The gate closes the connection if the line comes more than a second later.
+		// If the gate gets the line more than a second after it has accepted the
+		// connection, it closes the connection. Then eventually tries again.
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		if err != nil || strings.Contains(line, "another upgrade is in progress") {
 			return false

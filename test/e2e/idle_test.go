@@ -219,7 +219,8 @@ func TestTunnelsAndStreamsKeepAnApplicationAwake(t *testing.T) {
 	stream := dial(t, g)
 	stream.send(request("GET", "/hold"))
 	stream.head()
-	// On a busy machine the application may have been idle before the request.
+	// On a busy machine the application may have been stopped before the request /hold.
+	// So the test counts only the stops from now on.
 	stops := func() int { return strings.Count(g.Stderr.String(), "the application is idle: sending SIGTERM") }
 	before := stops()
 	first := g.fetch("/pid")
@@ -274,7 +275,8 @@ func TestAReadinessProbeWakesTheApplicationIfConfigured(t *testing.T) {
 		func() { g.ask(activator).ready() },
 		func() { g.becomesReady(kubelet) },
 		func() {
-			// The port responds within 900 ms, and the start may take longer.
+			// /health/ready responds within 900 ms, even if the application needs longer
+			// to start. So ask until the application is ready.
 			eventually(t, "/health/ready", func() bool { return g.healthOf("/health/ready").status == 200 })
 		},
 		func() {

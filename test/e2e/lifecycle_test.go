@@ -23,6 +23,7 @@ func TestADrainServesUntilItIsQuiet(t *testing.T) {
 			t.Parallel()
 			k := startContainer(t)
 			// On a busy machine, the next request may come seconds after the last one.
+			// The drain must not end between them.
 			g := startGate(t, k, "DRAIN_QUIET_SECONDS=3")
 			old, p := reused(t, k, g)
 			p.close()

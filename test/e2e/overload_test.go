@@ -250,8 +250,8 @@ func TestSlowerReadinessProbesReduceAnAutoLimit(t *testing.T) {
 		defer c.close()
 		c.send(request("GET", "/held"))
 	}
-	// On a busy machine, some checks are slow from the beginning, and the limit is already
-	// lower.
+	// On a busy machine some readiness checks are slow from the beginning. Then the limit
+	// is already less than 4.
 	eventually(t, "all slots are in use", func() bool {
 		f := figures(g, page)
 		return f["queuegate_in_flight_requests"] == min(4, f["queuegate_concurrency_limit"])

@@ -266,8 +266,8 @@ func retiresConnections(t *testing.T, k *container) (inTime bool) {
 	c.send(request("POST", "/third"))
 	// The idle time of q has now reached the idle time at which the container closed p.
 	// The container may close q too, so the gate does not use q, but opens another
-	// connection. Only if q has been idle for more than four times as long as p, the gate
-	// trusts q again.
+	// connection. The gate uses q again only if q has been idle for more than four times
+	// as long as p was.
 	if q.waitsFor(k) {
 		if time.Since(idle) < 4*age {
 			t.Fatal("the gate used a connection that the container may be about to close")

@@ -129,7 +129,8 @@ func TestFailureThresholdAppliesToAllProbersExceptTheKubelet(t *testing.T) {
 	a.fails.Store(true)
 	g.becomesNotReady(kubelet, "user-container: status 500")
 	eventually(t, "the threshold is reached", func() bool {
-		// The fourth check begins after the gate has got the third failure.
+		// The gate begins the fourth check after it has got the third failure. So it must
+		// not be ready after four failures.
 		failed := a.failures.Load()
 		response := g.ask(activator)
 		if response.status == 200 && failed > 3 {

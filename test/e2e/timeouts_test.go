@@ -63,10 +63,11 @@ func upgradedInTime(t *testing.T, k *container, g *gate) (c *client, p *peer) {
 	return c, p
 }
 
-// begunInTime sends requests until the container has begun a response in time. The
-// parameter first has the first bytes of the response. The client has read the head. The
-// result start is a time just before the container sent these bytes. The first request is
-// sent on c, or on a new connection if c is nil.
+// begunInTime sends requests until the container begins a response before the gate's
+// timeout. It sends the first request on c, or on a new connection if c is nil. The
+// parameter first has the bytes with which the container begins each response. The client
+// reads the head in these bytes. The result start is a time just before the container
+// sent them.
 func begunInTime(t *testing.T, k *container, g *gate, c *client, first string) (_ *client, p *peer, start time.Time) {
 	t.Helper()
 	eventually(t, "a response begins in time", func() bool {

@@ -119,7 +119,7 @@ func TestAnEventStreamIsPromisedDuringAColdStart(t *testing.T) {
 	c.continued("data: 1\n\n")
 }
 
-func TestAnEventStreamIsPromisedBeforeTheContainerResponds(t *testing.T) {
+func TestTheGateBeginsAnEventStreamBeforeTheContainerResponds(t *testing.T) {
 	t.Parallel()
 	k := startContainer(t)
 	g := startGate(t, k, "WAIT_KEEPALIVE=100ms")

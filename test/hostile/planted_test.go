@@ -164,7 +164,8 @@ func TestAFaultPlantedInARelayIsFoundByHostileMessages(t *testing.T) {
 			"expect forward\n<HTTP/1.1 103 Early Hints\n<\n<HTTP/1.1 200 OK\n<X-Token: {T}\n<Content-Length: 0\n<\n<\\\n", unfaithful, "interim"},
 		{"a proxy that fails the next request is reported", failsAfterwards(), validCase, nextFailed, "503"},
 	}
-	// With these faults the client waits in vain, so its timeout is short.
+	// With these faults the client waits until its timeout expires, so the timeout is
+	// short.
 	inVain := []string{
 		"a relay that drops one framing is lenient", "a relay that serves a request after a close is unsafe",
 		"a relay that breaks the framing of a response is unsafe", "a pool that reuses a connection with unread bytes is unsafe",

@@ -87,10 +87,10 @@ func matches(got, want string) bool { return got == want || want == something &&
 const absent = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp http.client.request.body.size By Histogram"
 
 // missingInstruments finds the instruments that queue-proxy sent and the gate did not.
-// Each parameter lists the instruments of one proxy, one per line. The result their lists
-// the instruments that the gate did not send, except the instrument in the constant
-// absent. The result our is empty, because the gate may send more instruments than
-// queue-proxy. The result isSame is true if their is empty.
+// Each parameter lists the instruments of one proxy, one per line. The first result
+// (their) lists the missing instruments, but never the one in the constant absent. The
+// second result (our) is empty, because the gate may send more instruments than
+// queue-proxy. The third result (isSame) is true if no instrument is missing.
 //
 // If one of the parameters is empty, missingInstruments returns both unchanged. The
 // result isSame is then true if queue-proxy sent no instruments.

@@ -46,8 +46,8 @@ func (r *run) judgeEvicted(q *request, x *gate.Record) bool {
 		}
 		slotTime := int64(0)
 		if r.settings.gate.HardConcurrency {
-			// With a hard limit, q may have been evicted long before now, because it keeps
-			// its slot until the container has finished.
+			// With a hard limit, an evicted request keeps its slot until the container
+			// has finished. So q may have been evicted at any time since its admission.
 			slotTime = r.now - int64(x.Admitted)
 		}
 		if r.now-o.begunAt >= int64(e.Overload.Evict.After)-r.kernel.maxDelay && leftAt >= r.now-slotTime-2*r.kernel.maxDelay-millisecond {

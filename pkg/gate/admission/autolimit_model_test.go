@@ -148,7 +148,7 @@ func TestTheAutomaticLimitConvergesWithinSecondsWhenTheContainersSlotsChange(t *
 			most := 5.0
 			if step[0] == 10*step[1] {
 				// In the model "20 ms, constant", each of the 80 requests in flight takes
-				// 2 s after the change, so the limit needs longer.
+				// 2 s after the change, so the limit needs more time to fall.
 				most = 8
 			}
 			if half > most || !m.hard && seven > most {

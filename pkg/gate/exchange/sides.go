@@ -117,7 +117,8 @@ type Upstream interface {
 	// Reused reports whether the connection has carried a request before.
 	Reused() bool
 	// Unprocessed reports whether the container has certainly not processed the request.
-	// Either the container has said so, or it uses another protocol.
+	// Either the container has said so, or it does not support the protocol of this
+	// connection.
 	Unprocessed() bool
 	// ProtocolMismatch reports whether the container may not support the protocol of this
 	// connection.

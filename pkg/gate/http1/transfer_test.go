@@ -549,7 +549,7 @@ func TestALongBodyEndsAtItsContentLength(t *testing.T) {
 	}
 }
 
-func TestAtMostOnePipeOfAnUnreadBodyIsBuffered(t *testing.T) {
+func TestAtMostOneMiBIsBufferedIfTheReceiverDoesNotReadTheBody(t *testing.T) {
 	x := startTransfer(t, func(x *transfer) {
 		x.begin(moving{kind: wire.BodyLength, length: 1 << 30}, "")
 		x.run()

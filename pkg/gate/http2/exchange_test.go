@@ -296,8 +296,9 @@ func TestADrainLosesNoStreamInTransit(t *testing.T) {
 	})
 }
 
-// postponeGoAway reports whether a client's connection has sent its first GOAWAY. If the
-// PING after this GOAWAY has not been acknowledged yet, the gate waits longer for it.
+// postponeGoAway reports whether the gate has sent the first GOAWAY on a connection to a
+// client. If the client has not yet acknowledged the PING after this GOAWAY,
+// postponeGoAway lets the gate wait longer for the acknowledgement.
 func (r *rig) postponeGoAway() bool {
 	for c := range r.part.clients.all() {
 		if c.state == announced {

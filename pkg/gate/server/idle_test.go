@@ -129,7 +129,7 @@ func TestAWorkerReportsItsOldestConnectionOfTheLowestRank(t *testing.T) {
 	s.do(func(*Worker) {})
 }
 
-func TestCloseOldestClosesAConnectionAfterASingleCallOfQuiet(t *testing.T) {
+func TestCloseOldestCallsQuietOnlyOnceBeforeItClosesAConnection(t *testing.T) {
 	s := newTLSServer(t)
 	var set IdleSet[fakeConn, *fakeConn]
 	var c *fakeConn

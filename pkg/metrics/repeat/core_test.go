@@ -186,7 +186,7 @@ func TestSyncLogsPendingCounts(t *testing.T) {
 	f.want(t)
 }
 
-func TestRememberedMessagesAreBoundedAndForgettingOneLogsItsRepetitions(t *testing.T) {
+func TestTheLimiterRemembersAtMostMaxKindsAndLogsTheCountOfAForgottenKind(t *testing.T) {
 	f := newFixture(zap.InfoLevel)
 	f.Warn("first")
 	f.Warn("first")

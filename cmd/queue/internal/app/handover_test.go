@@ -64,7 +64,8 @@ func TestASuccessorThatIsNeverReadyDoesNotBlockTheNextUpgrade(t *testing.T) {
 	}
 }
 
-// unixPair returns two connected sockets, as of the drain socket.
+// unixPair returns two connected Unix sockets. They stand for the two ends of a
+// connection to the drain socket.
 func unixPair(t *testing.T) (a, b *net.UnixConn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

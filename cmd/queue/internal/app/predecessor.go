@@ -81,8 +81,9 @@ func (a *App) takeOver() error {
 }
 
 // release tells the running gate to stop accepting, and waits until it has stopped. If
-// the running gate has begun to drain or no longer waits, release returns an error. If the running gate has
-// ended or hangs, release returns nil, so that the new gate serves the ports.
+// the running gate has begun to drain or no longer waits, release returns an error. If
+// the running gate has ended or hangs, release returns nil, so that the new gate serves
+// the ports.
 func (p *Predecessor) release(log *zap.Logger) error {
 	defer p.conn.Close()
 	_ = p.conn.SetDeadline(time.Now().Add(releaseTimeout))

@@ -57,8 +57,8 @@ func (t *terminal) form(c *zap.Config) {
 	}
 }
 
-// Serving logs the version and the ports, or on a terminal the addresses for a browser.
-// A port of 0 is off.
+// Serving logs the version and the ports. The port of a server that is off is 0. On a
+// terminal, Serving instead logs the addresses to open in a browser.
 func (l *Log) Serving(cfg *config.Config, version string) {
 	if l.terminal == nil {
 		l.Info("serving", zap.String("version", version), zap.Int("port", cfg.ServingPort), zap.Int("userPort", cfg.UserPort),

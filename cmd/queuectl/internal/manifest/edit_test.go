@@ -37,7 +37,7 @@ func TestInjectingAgainKeepsEditsOfTheGate(t *testing.T) {
 	}
 }
 
-func TestAChangedInjectFlagReplacesAnEditedValueAndInjectReportsTheEdit(t *testing.T) {
+func TestInjectWithAChangedFlagReplacesAnEditedValueAndReportsTheEdit(t *testing.T) {
 	injected, _ := one(File{"plain.yaml", read(t, "testdata/plain.yaml")}, options)
 	edited := strings.Replace(injected, "image: registry.example/queuegate\n", "image: registry.example/queuegate:2\n", 1)
 	other := options
