@@ -219,7 +219,7 @@ func (x *Exchange) awaitResponse(now int64) (moved bool, o gate.Outcome) {
 		switch {
 		case x.down.Broken():
 			return moved, gate.ClientGone
-		case !empty && (x.interims || !x.limited()):
+		case !empty && x.interims:
 			return moved, gate.Undecided // buffer at most one interim response
 		}
 		state, failure := x.up.Receive()

@@ -2,8 +2,10 @@ package exchange
 
 import (
 	"testing"
+	"time"
 
 	"github.com/queuegate/queuegate/pkg/gate"
+	"github.com/queuegate/queuegate/pkg/gate/wire"
 )
 
 // brokenUpstream is a connection that was closed without a response.
@@ -57,5 +59,46 @@ func TestASentRequestIsRetriedOnceAndAnUnsentOneUpToTheMaximum(t *testing.T) {
 		if done == c.wantRetry || done && o != gate.UpstreamClosed || !done && x.State() != StateConnecting {
 			t.Errorf("%s: ended %v (%s), state %d", c.name, done, o, x.State())
 		}
+	}
+}
+
+// responding is a connection to a container that has sent the head of its response, but
+// not the body.
+type responding struct {
+	Upstream
+	res wire.Response
+}
+
+func (u *responding) Receive() (HeadState, gate.Outcome) { return HeadFinal, gate.Undecided }
+func (u *responding) Response() *wire.Response           { return &u.res }
+func (u *responding) Status() int                        { return u.res.Status }
+func (u *responding) Pump(Sink) bool                     { return false }
+func (u *responding) Failed() bool                       { return false }
+func (u *responding) Ended() bool                        { return false }
+
+// stalledClient has not yet read bytes that the gate sent before the container's response.
+type stalledClient struct {
+	Downstream
+	responded bool
+}
+
+func (c *stalledClient) Flush() (moved, empty bool) { return false, false }
+func (c *stalledClient) Broken() bool               { return false }
+func (c *stalledClient) Respond(*wire.Response)     { c.responded = true }
+
+func TestAClientThatDoesNotReadCausesNoResponseStartTimeout(t *testing.T) {
+	g := &Gate{Config: Config{ResponseStartTimeout: time.Second}}
+	if err := g.Init(); err != nil {
+		t.Fatal(err)
+	}
+	x, c := &Exchange{}, &stalledClient{}
+	x.gate, x.settings, x.state = g, g.settings.Load(), StateAwaiting
+	x.down, x.up = c, &responding{res: wire.Response{Status: 200}}
+	x.timeouts.Begin(x.settings, 1)
+	if _, o := x.awaitResponse(2); o != gate.Undecided || !c.responded {
+		t.Errorf("outcome %s, responded %v; want undecided, true", o, c.responded)
+	}
+	if o := x.timeouts.Expired(1 + int64(time.Minute)); o != gate.Undecided {
+		t.Errorf("a minute later the exchange ends: %s", o)
 	}
 }
