@@ -328,6 +328,27 @@ func TestTheMetricsPageHasLegacyNamesInTextAndOpenMetricsFormat(t *testing.T) {
 	}
 }
 
+func TestNamesInTheQueryRestrictTheMetricsPage(t *testing.T) {
+	h := PageHandler(NewCollector(fullConfig(Current)), nil)
+	for query, want := range map[string][]string{
+		"name[]=queuegate_in_flight_requests":                           {"queuegate_in_flight_requests"},
+		"name[]=queuegate_in_flight_requests&name[]=queuegate_draining": {"queuegate_draining", "queuegate_in_flight_requests"},
+		"name[]=go_goroutines&name[]=queuegate_draining":                {"go_goroutines", "queuegate_draining"},
+		"name[]=process_open_fds":                                       {"process_open_fds"},
+		"name[]=nothing":                                                nil,
+	} {
+		var names []string
+		for line := range strings.Lines(read(t, ask(t, h, "GET", "/metrics?"+query, nil))) {
+			if name, _, _ := strings.Cut(line, " "); name != "#" {
+				names = append(names, name)
+			}
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s: %q, want %q", query, names, want)
+		}
+	}
+}
+
 func TestScrapersThatAskForProtobufGetNativeHistograms(t *testing.T) {
 	cfg := fullConfig(Current)
 	busy(&cfg)

@@ -3,6 +3,8 @@ package metrics
 import (
 	"bytes"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxScrapes limits concurrent scrapes. Further scrapes get 503.
+// maxScrapes limits concurrent scrapes of the whole page, and those of selected metrics.
+// Further scrapes get 503.
 const maxScrapes = 4
 
 // PageHandler serves /metrics: the metrics of c, of the Go runtime and of the process.
@@ -18,7 +21,8 @@ const maxScrapes = 4
 // and passes the error to the function failed, unless the function is nil.
 //
 // The format is text 0.0.4, OpenMetrics or protobuf, as the scraper requests.
-// OpenMetrics and protobuf contain exemplars.
+// OpenMetrics and protobuf contain exemplars. Query parameters name[] restrict the page to
+// the metrics with these names.
 //
 // The first scrape creates the registry, so that an unscraped gate needs no memory for
 // it.
@@ -43,13 +47,26 @@ func newPage(c *Collector, failed func(error)) http.Handler {
 	if failed != nil {
 		opts.ErrorLog = errorLog(failed)
 	}
-	made := promhttp.HandlerFor(newRegistry(c), opts)
+	own := prometheus.NewRegistry()
+	own.MustRegister(c)
+	ownPage, wholePage := promhttp.HandlerFor(own, opts), promhttp.HandlerFor(newRegistry(c), opts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := bufferedResponse{header: w.Header(), status: http.StatusOK}
-		made.ServeHTTP(&p, r)
+		if names := r.URL.Query()["name[]"]; len(names) > 0 && !slices.ContainsFunc(names, isProcessMetric) {
+			ownPage.ServeHTTP(&p, r)
+		} else {
+			wholePage.ServeHTTP(&p, r)
+		}
 		w.WriteHeader(p.status)
 		_, _ = w.Write(p.body.Bytes())
 	})
+}
+
+// isProcessMetric reports whether name is a metric of the Go runtime or of the process.
+// These metrics together cost more CPU time than all others, because some are read from
+// /proc.
+func isProcessMetric(name string) bool {
+	return strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_")
 }
 
 // bufferedResponse holds a complete page in memory. The scrape ends before the page is
