@@ -244,11 +244,13 @@ func awaitHealth(port int) error {
 }
 
 // compareFlight polls the number of requests in flight on the metrics page of the gate.
-// In each poll, it also reads the engine's number before and after the page. The gate's
-// number is wrong if it is not in the range of these two. The function stop ends the
-// polls, and returns the longest time for which the gate's number was wrong in all polls.
+// The gate's number is wrong if it is outside the range of the engine's numbers during
+// the poll. The function stop ends the polls, and returns the longest time during which
+// consecutive polls found a wrong number.
 func compareFlight(port int, server *engine.Server) (stop func() time.Duration) {
 	var longest time.Duration
+	seen := &flightRange{}
+	server.OnFlux(seen.add)
 	stopped, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -259,17 +261,17 @@ func compareFlight(port int, server *engine.Server) (stop func() time.Duration) 
 				return
 			case <-time.After(flightPoll):
 			}
-			before := server.InFlight()
+			seen.restart()
 			gate, err := inFlight(port)
-			at, after := time.Now(), server.InFlight()
-			if err != nil || min(before, after) <= gate && gate <= max(before, after) {
+			now := time.Now()
+			if err != nil || seen.contains(gate) {
 				wrongSince = time.Time{}
 				continue
 			}
 			if wrongSince.IsZero() {
-				wrongSince = at
+				wrongSince = now
 			}
-			longest = max(longest, at.Sub(wrongSince))
+			longest = max(longest, now.Sub(wrongSince))
 		}
 	}()
 	return func() time.Duration {
@@ -279,9 +281,35 @@ func compareFlight(port int, server *engine.Server) (stop func() time.Duration) 
 	}
 }
 
+// flightRange holds the least and the greatest number of requests in flight in an engine
+// since the latest call of restart, including the number at that call. It is safe for
+// concurrent use.
+type flightRange struct {
+	mu                       sync.Mutex
+	current, least, greatest int
+}
+
+func (r *flightRange) add(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.current, r.least, r.greatest = n, min(r.least, n), max(r.greatest, n)
+}
+
+func (r *flightRange) restart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.least, r.greatest = r.current, r.current
+}
+
+func (r *flightRange) contains(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.least <= n && n <= r.greatest
+}
+
 // inFlight reads the number of requests in flight from a gate's metrics page.
 func inFlight(port int) (int, error) {
-	res, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
+	res, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics?name[]=queuegate_in_flight_requests", port))
 	if err != nil {
 		return 0, err
 	}
