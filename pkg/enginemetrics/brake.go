@@ -15,6 +15,12 @@ const (
 	silentPeriods = 10
 	// unseenWindow is the time over which unseen averages its differences.
 	unseenWindow = time.Second
+	// paceWindow is the length of a measurement of pace. Each measurement multiplies the pace
+	// by paceGrowth or paceDecay. With these values the pace shrinks if the engine is full in
+	// at least two of five measurements.
+	paceWindow = 500 * time.Millisecond
+	paceGrowth = 1.15
+	paceDecay  = 0.8
 )
 
 // Limits are the conditions under which requests are admitted.
@@ -23,51 +29,65 @@ type Limits struct {
 	MaxKV      float64 // maximum used share of the engine's KV cache, 0 to 1
 }
 
-// brake decides after each page how many further requests may be admitted. The first rule
-// whose condition is true applies:
+// counts are the gate's own numbers at the time at which it requests a page.
+type counts struct {
+	inFlight   int    // requests in flight
+	uploading  int    // those whose upload is incomplete; the engine does not have them yet
+	admissions uint64 // number of requests admitted since the start
+}
+
+// brake decides after each page how many further requests may be admitted until the next
+// page. The first rule whose condition is true applies:
 //
 //	condition                               further requests
 //	no valid page for longer than silence   unlimited
-//	KV > MaxKV                              none until KV ≤ MaxKV − kvHysteresis
-//	waiting + unseen > MaxWaiting           none until enough requests have ended
-//	otherwise                               MaxWaiting + 1 − (waiting + unseen)
+//	the page is invalid                     as many as have ended since the latest valid page
+//	KV > MaxKV                              none until a page with KV ≤ MaxKV − kvHysteresis
+//	waiting > MaxWaiting                    none
+//	otherwise                               MaxWaiting + pace − (waiting + unseen)
 //
 // In this table, waiting is the queue length on the page, and unseen is the estimated
-// number of admitted requests that the page does not show yet. A metric that the page
-// does not have limits nothing.
-//
-// The last rule assumes that the engine may start all of these requests at once. The next
-// page shows whether it did.
+// number of admitted requests that the page does not show yet. Pace is a number of at least
+// 1; see the type pace. A metric that the page does not have limits nothing.
 type brake struct {
 	full   bool // the rule "KV > MaxKV" is in force
 	unseen unseen
+	pace   pace
+	page   Page // latest page
+	// inFlight is the number of requests in flight when the latest valid page was requested,
+	// or a larger number at an invalid page since then.
+	inFlight int
 	// fullSince is the time since which no page has allowed further requests. 0 = the
 	// latest page allows some, or no page has been read since the last pause.
 	fullSince time.Duration
 }
 
 // room returns the number n of further requests that may be admitted, counted from the
-// time at which the gate requested the page p. Two parameters give the state at that time:
-// inFlight is the number of requests in flight without those whose upload is incomplete,
-// and admissions is the number of requests admitted since the start.
+// time at which the gate requested the page p. The parameter c has the gate's numbers at
+// that time.
 //
 // The second result is true while the rule "KV > MaxKV" is in force. The caller must then
 // ignore n, and admit a request only while no other is in flight.
-func (b *brake) room(p Page, l Limits, inFlight int, admissions uint64, now time.Duration) (n int64, none bool) {
+func (b *brake) room(p Page, l Limits, c counts, now time.Duration) (n int64, none bool) {
 	switch {
 	case !p.HasKV || l.MaxKV >= 1 || p.KV <= max(l.MaxKV-kvHysteresis, 0): // MaxKV 1 = no limit
 		b.full = false
 	case p.KV > l.MaxKV:
 		b.full = true
 	}
-	n = int64(l.MaxWaiting) + 1
-	if p.HasWaiting {
-		n -= int64(min(p.Waiting, 1<<30))
-	} else {
-		n = 1 << 30
-	}
+	updated := p != b.page
+	b.page, b.inFlight = p, c.inFlight
+	unseen := int64(0)
 	if p.HasWaiting && p.HasRunning {
-		n -= b.unseen.add(p, inFlight, admissions, now)
+		unseen = b.unseen.add(p, updated, c, now)
+	}
+	long := p.Waiting > float64(l.MaxWaiting)
+	allowed := b.pace.add(unseen, long || b.full, c.admissions, now)
+	switch {
+	case !p.HasWaiting:
+		n = 1 << 30
+	case !long:
+		n = int64(l.MaxWaiting) + allowed - int64(p.Waiting) - unseen
 	}
 	switch {
 	case n > 0 && !b.full:
@@ -77,6 +97,61 @@ func (b *brake) room(p Page, l Limits, inFlight int, admissions uint64, now time
 	}
 	return n, b.full
 }
+
+// roomWithoutPage is like room, for an invalid page.
+func (b *brake) roomWithoutPage(c counts) (n int64, none bool) {
+	b.pace.interrupt()
+	b.inFlight = max(b.inFlight, c.inFlight) // the latest valid page may have allowed some more
+	return int64(b.inFlight - c.inFlight), b.full
+}
+
+// pause prepares b for a period without requests.
+func (b *brake) pause() { *b = brake{full: b.full, pace: pace{allowed: b.pace.allowed}} }
+
+// pace determines how many requests may be unseen, which means that they have been
+// admitted but are not on the page yet. The engine may start all of them in the same step,
+// and then each of them delays the first tokens of the others. Therefore pace is 1 if
+// possible: the next request is admitted when the page shows the previous one. If that is
+// too slow to keep the engine busy, pace grows. The zero value is ready.
+type pace struct {
+	allowed float64 // result of the latest measurement; 0 = none yet
+
+	// The current measurement.
+	startedAt  time.Duration // 0 = there is none
+	sum, pages int64         // sum of the numbers of unseen requests, and number of pages
+	full       bool          // a page has shown that the engine is full
+	unseen     int64         // estimate at the latest page
+	admissions uint64        // number of admissions at the latest page
+}
+
+// add adds a page, and returns the pace, which is at least 1. The parameter unseen is the
+// estimated number of requests that the page does not show yet. The parameter full reports
+// whether the page shows that the engine is full.
+//
+// If the engine was never full during a measurement, the pace grows by paceGrowth.
+// Otherwise it is multiplied by paceDecay. It is at most twice the mean number of unseen
+// requests.
+func (a *pace) add(unseen int64, full bool, admissions uint64, now time.Duration) int64 {
+	if a.startedAt == 0 {
+		a.startedAt, a.sum, a.pages, a.full = max(now, 1), 0, 0, false
+	} else {
+		a.sum += a.unseen + int64(admissions-a.admissions)
+		a.pages++
+	}
+	a.unseen, a.admissions, a.full = unseen, admissions, a.full || full
+	if now-a.startedAt >= paceWindow && a.pages > 0 {
+		next := a.allowed * paceGrowth
+		if a.full {
+			next = a.allowed * paceDecay
+		}
+		a.allowed = max(min(next, 2*float64(a.sum)/float64(a.pages)), 1)
+		a.startedAt, a.sum, a.pages, a.full = now, 0, 0, false
+	}
+	return max(int64(a.allowed+0.25), 1)
+}
+
+// interrupt ends the current measurement without a result.
+func (a *pace) interrupt() { a.startedAt = 0 }
 
 // unseen estimates how many admitted requests a page does not show yet. A page can be out
 // of date, because servers update it once per step of the engine. A step can be longer
@@ -102,7 +177,6 @@ type unseen struct {
 	previous    float64       // mean difference of the previous window
 	windowStart time.Duration // start of the current window
 
-	page Page // latest page
 	// updatedAt is the time of the latest update. An update is a page that differs from the
 	// page before.
 	updatedAt time.Duration
@@ -111,19 +185,19 @@ type unseen struct {
 	admitted [2]uint64
 }
 
-// add adds the page p and returns the estimate. The parameters inFlight and admissions
-// are the numbers of requests in flight and of admissions when p was requested.
-func (u *unseen) add(p Page, inFlight int, admissions uint64, now time.Duration) int64 {
+// add adds the page p and returns the estimate. The parameter c has the gate's numbers
+// when p was requested.
+func (u *unseen) add(p Page, updated bool, c counts, now time.Duration) int64 {
 	shown := int64(min(p.Running+p.Waiting, 1<<30))
-	difference := int64(inFlight) - shown
+	difference := int64(c.inFlight-c.uploading) - shown
 	if now-u.windowStart >= unseenWindow {
 		u.previous, u.sum, u.count, u.windowStart = u.mean(), 0, 0, now
 	}
 	u.sum += difference
 	u.count++
-	if p != u.page {
-		u.page, u.updatedAt = p, now
-		u.admitted = [2]uint64{admissions, u.admitted[0]}
+	if updated {
+		u.updatedAt = now
+		u.admitted = [2]uint64{c.admissions, u.admitted[0]}
 	}
 	never := max(min(u.mean(), u.previous), 0)
 	if shown == 0 {
@@ -132,7 +206,7 @@ func (u *unseen) add(p Page, inFlight int, admissions uint64, now time.Duration)
 	if now-u.updatedAt >= unseenWindow {
 		return 0
 	}
-	recent := int64(admissions - u.admitted[1])
+	recent := int64(c.admissions - u.admitted[1])
 	return min(max(difference-int64(never), 0), recent)
 }
 

@@ -13,7 +13,7 @@ func TestKVUsageMustFallBelowTheThresholdBeforeRequestsAreAdmittedAgain(t *testi
 		kv   float64
 		none bool
 	}{{0.5, false}, {0.9, false}, {0.91, true}, {0.9, true}, {0.885, true}, {0.88, false}, {0.89, false}, {0.95, true}, {0.2, false}} {
-		if _, none := b.room(Page{KV: step.kv, HasKV: true, HasWaiting: true}, l, 0, 0, time.Duration(i)); none != step.none {
+		if _, none := b.room(Page{KV: step.kv, HasKV: true, HasWaiting: true}, l, counts{}, time.Duration(i)); none != step.none {
 			t.Errorf("step %d, KV %v: none %v, want %v", i, step.kv, none, step.none)
 		}
 	}
@@ -23,9 +23,9 @@ func TestRoomIsOneMoreThanMaxWaitingMinusTheQueuedRequests(t *testing.T) {
 	for _, c := range []struct {
 		waiting, most int
 		room          int64
-	}{{0, 0, 1}, {1, 0, 0}, {7, 0, -6}, {0, 4, 5}, {4, 4, 1}, {5, 4, 0}} {
+	}{{0, 0, 1}, {1, 0, 0}, {7, 0, 0}, {0, 4, 5}, {4, 4, 1}, {5, 4, 0}} {
 		var b brake
-		n, none := b.room(Page{Waiting: float64(c.waiting), HasWaiting: true}, Limits{MaxWaiting: c.most, MaxKV: 0.9}, 0, 0, 5)
+		n, none := b.room(Page{Waiting: float64(c.waiting), HasWaiting: true}, Limits{MaxWaiting: c.most, MaxKV: 0.9}, counts{}, 5)
 		if n != c.room || none || (b.fullSince != 0) != (n <= 0) {
 			t.Errorf("%+v: room %d, none %v, full since %v", c, n, none, b.fullSince)
 		}
@@ -34,10 +34,10 @@ func TestRoomIsOneMoreThanMaxWaitingMinusTheQueuedRequests(t *testing.T) {
 
 func TestAMetricMissingFromTheEnginePageDoesNotLimitAdmission(t *testing.T) {
 	b := brake{full: true}
-	if n, none := b.room(Page{Waiting: 0, HasWaiting: true}, Limits{MaxKV: 0.9}, 0, 0, 1); n != 1 || none {
+	if n, none := b.room(Page{Waiting: 0, HasWaiting: true}, Limits{MaxKV: 0.9}, counts{}, 1); n != 1 || none {
 		t.Errorf("%d, %v", n, none)
 	}
-	if n, none := b.room(Page{KV: 0.1, HasKV: true}, Limits{MaxKV: 0.9}, 0, 0, 1); n < 1<<20 || none {
+	if n, none := b.room(Page{KV: 0.1, HasKV: true}, Limits{MaxKV: 0.9}, counts{}, 1); n < 1<<20 || none {
 		t.Errorf("%d, %v", n, none)
 	}
 }
@@ -52,7 +52,7 @@ func TestNoRequestIsAdmittedBeforeThePageShowsThePreviousOne(t *testing.T) {
 		room     int64
 	}{{0, 0, 1}, {1, 0, 0}, {1, 0, 0}, {1, 1, 1}, {2, 1, 0}, {2, 2, 1}, {2, 3, 1}, {3, 2, 0}, {3, 3, 1}} {
 		page.Running = step.running
-		if n, _ := b.room(page, l, step.inFlight, uint64(i), time.Duration(i)*20*time.Millisecond); n != step.room {
+		if n, _ := b.room(page, l, counts{inFlight: step.inFlight, admissions: uint64(i)}, time.Duration(i)*20*time.Millisecond); n != step.room {
 			t.Errorf("step %d, %d in flight, %v running: room %d, want %d", i, step.inFlight, step.running, n, step.room)
 		}
 	}
@@ -65,7 +65,7 @@ func TestRequestsHiddenFromTheEnginePageBlockAdmissionOnlyBriefly(t *testing.T) 
 	const uploads = 5
 	var blocked time.Duration
 	for now := time.Duration(0); now < 10*time.Second; now += 20 * time.Millisecond {
-		if n, _ := b.room(page, l, 4+uploads, 4+uploads, now); n <= 0 {
+		if n, _ := b.room(page, l, counts{inFlight: 4 + uploads, admissions: 4 + uploads}, now); n <= 0 {
 			blocked = now
 		}
 	}
@@ -77,7 +77,7 @@ func TestRequestsHiddenFromTheEnginePageBlockAdmissionOnlyBriefly(t *testing.T) 
 func TestMaxKVOneMeansNoLimit(t *testing.T) {
 	b := brake{full: true} // a lower MaxKV was in force before, and KV exceeded it
 	for _, kv := range []float64{0.99, 1, 1.02, 95} {
-		if n, none := b.room(Page{KV: kv, HasKV: true, HasWaiting: true}, Limits{MaxKV: 1}, 0, 0, 1); n != 1 || none {
+		if n, none := b.room(Page{KV: kv, HasKV: true, HasWaiting: true}, Limits{MaxKV: 1}, counts{}, 1); n != 1 || none {
 			t.Errorf("KV %v: room %d, none %v", kv, n, none)
 		}
 	}
@@ -120,7 +120,7 @@ func (l brakeLoad) run() (shown, hidden int) {
 	e := &steppingEngine{running: slices.Repeat([]time.Duration{time.Hour}, l.lasting)}
 	var open []time.Duration // times at which the hidden requests in flight end
 	admissions := l.lasting
-	for now := time.Duration(0); now < 10*time.Second; now += enginePeriod {
+	for now := time.Duration(0); now < 10*time.Second && shown+hidden < 5000; now += enginePeriod {
 		page := e.fetch(now)
 		open = slices.DeleteFunc(open, func(end time.Duration) bool { return end <= now })
 		inFlight := len(open) + len(e.arrived)
@@ -129,7 +129,7 @@ func (l brakeLoad) run() (shown, hidden int) {
 				inFlight++
 			}
 		}
-		n, _ := b.room(page, Limits{MaxKV: 1}, inFlight, uint64(admissions), now)
+		n, _ := b.room(page, Limits{MaxKV: 1}, counts{inFlight: inFlight, admissions: uint64(admissions)}, now)
 		for range n {
 			admissions++
 			if took := l.hidden(admissions); took > 0 {

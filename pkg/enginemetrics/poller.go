@@ -128,9 +128,9 @@ func (p *Poller) silence() time.Duration { return max(leastSilence, silentPeriod
 // validAt has the same meaning as Poller.validAt.
 func (p *Poller) pollOnce(ctx context.Context, now, validAt time.Duration) bool {
 	a := p.cfg.Admission
-	admissions, inFlight := a.Admissions(), a.InFlight()
+	c := counts{admissions: a.Admissions(), inFlight: a.InFlight()}
 	if p.cfg.Uploads != nil {
-		inFlight -= p.cfg.Uploads()
+		c.uploading = p.cfg.Uploads()
 	}
 	remaining := p.silence() - (now - validAt)
 	if remaining <= 0 || p.Silent() {
@@ -145,27 +145,29 @@ func (p *Poller) pollOnce(ctx context.Context, now, validAt time.Duration) bool 
 	p.mu.Lock()
 	changed := false
 	room := admission.AnyRoom
+	limited := func(n int64, none bool) {
+		if room = n; none {
+			room = admission.NoRoom
+		}
+	}
 	if err == nil {
 		changed, p.silent = p.silent, false
 		p.valid++
 		p.page = page
-		n, none := p.brake.room(page, p.limits, inFlight, admissions, now)
-		if room = n; none {
-			room = admission.NoRoom
-		}
+		limited(p.brake.room(page, p.limits, c, now))
 	} else {
 		p.failures++
 		if !p.silent && now-validAt >= p.silence() {
 			changed, p.silent = true, true
 			p.brake, p.page = brake{}, Page{}
 		}
+		if !p.silent {
+			limited(p.brake.roomWithoutPage(c))
+		}
 	}
-	silent := p.silent
 	p.mu.Unlock()
 
-	if err == nil || silent {
-		a.SetRoom(room, admissions)
-	}
+	a.SetRoom(room, c.admissions)
 	if changed && p.cfg.Silent != nil {
 		p.cfg.Silent(err)
 	}
@@ -178,7 +180,7 @@ func (p *Poller) pollOnce(ctx context.Context, now, validAt time.Duration) bool 
 func (p *Poller) prepareIdle() {
 	p.fetch.close()
 	p.mu.Lock()
-	p.brake.fullSince, p.brake.unseen = 0, unseen{}
+	p.brake.pause()
 	silent := p.silent
 	p.mu.Unlock()
 	if !silent {

@@ -213,6 +213,24 @@ func TestEngineLimitsAreLiftedAfterASecondWithoutAValidPage(t *testing.T) {
 	})
 }
 
+func TestWhileThePageIsInvalidTheNumberOfRequestsInFlightIsKept(t *testing.T) {
+	run(t, Limits{MaxKV: 0.9}, func(b *bench) {
+		all := b.arrive(30)
+		for b.a.InFlight() < 5 {
+			b.pass(time.Millisecond)
+		}
+		b.pages.set(Page{}, errors.New("status 503"))
+		b.pass(100 * time.Millisecond)
+		kept := b.a.InFlight()
+		b.end(all[:3])
+		b.pass(100 * time.Millisecond)
+		if n := b.a.InFlight(); kept < 5 || kept > 6 || n != kept {
+			t.Errorf("%d in flight after the first invalid pages, want 5 or 6; %d after three requests have ended and three are queued, want as many", kept, n)
+		}
+		b.end(all[3:])
+	})
+}
+
 func TestAllRequestsAreAdmittedOnceAPageHasHungForASecond(t *testing.T) {
 	run(t, Limits{MaxKV: 0.9}, func(b *bench) {
 		b.pages.takes = time.Hour

@@ -96,7 +96,6 @@ func (a *Controller) releaseMetered() bool {
 		panic("BUG: Release without Acquire")
 	}
 	a.word.Sub(oneInFlight)
-	a.quota.room++
 	calls := a.grantMetered()
 	a.mu.Unlock()
 	calls.run()
@@ -142,11 +141,11 @@ func (a *Controller) next() (w *Waiter) {
 }
 
 // SetRoom sets the room for Config.Brake, which is the number of further requests that
-// may be admitted. Each Release adds one to it. The parameter n is the measured room.
-// The parameter admissions is the value of Admissions at the time of the measurement.
-// SetRoom subtracts from n the number of requests admitted after the measurement,
-// because they have used up part of it. While no request is in flight, one request is
-// admitted regardless of the room.
+// may be admitted until the next call of SetRoom. Requests that end do not change it. The
+// parameter n is the measured room. The parameter admissions is the value of Admissions at
+// the time of the measurement. SetRoom subtracts from n the number of requests admitted
+// after the measurement, because they have used up part of it. While no request is in
+// flight, one request is admitted regardless of the room.
 func (a *Controller) SetRoom(n int64, admissions uint64) {
 	a.mu.Lock()
 	a.quota.room = n - int64(a.quota.admitted-admissions)

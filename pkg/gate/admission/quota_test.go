@@ -125,7 +125,6 @@ func compareWithQuotaModel(c Config, random *rand.Rand) error {
 			a.Charge(waiters[i])
 			a.Release()
 			m.holders = slices.DeleteFunc(m.holders, func(j int) bool { return j == i })
-			m.room++
 			granted = m.grant()
 		case operation == 4 && queued:
 			got, want = a.Withdraw(waiters[i]), true
@@ -325,11 +324,27 @@ func TestRequestsAdmittedSinceTheLastMeasurementReduceTheRoomOfTheUpstream(t *te
 	holdUnits(t, a, 1)
 	holdUnits(t, a, 1)
 	a.SetRoom(3, measured) // this room was measured before these two requests were admitted
-	end := holdUnits(t, a, 1)
+	holdUnits(t, a, 1)
+	queueUnits(t, a, 1)
+}
+
+func TestTheEndOfARequestMakesNoRoomInTheUpstream(t *testing.T) {
+	a := New(Config{Capacity: 10, Brake: true})
+	a.SetRoom(4, 0)
+	var ends []func()
+	for range 4 {
+		ends = append(ends, holdUnits(t, a, 1))
+	}
 	next := queueUnits(t, a, 1)
-	end()
+	for _, end := range ends[:3] {
+		end()
+	}
+	if next.Granted() {
+		t.Error("the end of a request made room in the upstream")
+	}
+	a.SetRoom(1, a.Admissions())
 	if !next.Granted() {
-		t.Error("the end of a request made no room for the next one")
+		t.Error("not admitted although there is room")
 	}
 }
 
