@@ -37,7 +37,7 @@ func checkKubelet(t *testing.T, description string, handler v1.ProbeHandler, wan
 }
 
 func TestTheKubeletSeesTheContainerBecomeReadyStopAndRestart(t *testing.T) {
-	port := launch.FreePort(t) // one that stays free while nothing listens on it
+	port := launch.FreePort(t) // no other process takes it while nothing listens on it
 	l, err := net.Listen("tcp", podAddress(port))
 	if err != nil {
 		t.Fatal(err)

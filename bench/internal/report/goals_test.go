@@ -151,7 +151,7 @@ func TestReplacingTheBenchmarkSectionKeepsTheTextAroundIt(t *testing.T) {
 			if err := os.WriteFile(file, []byte(c.before), 0o640); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Chmod(file, 0o640); err != nil { // whatever the umask is
+			if err := os.Chmod(file, 0o640); err != nil { // the umask may have removed bits
 				t.Fatal(err)
 			}
 			err := ReplaceSection(file, "bench", "| new |\n")

@@ -59,8 +59,7 @@ type Idleness uint8
 const (
 	// IdleUpstream is an upstream connection without an exchange.
 	IdleUpstream Idleness = iota
-	// IdleClient is a client connection without a request, or one that has not sent a
-	// byte.
+	// IdleClient is a client connection without a request. It may have sent no byte yet.
 	IdleClient
 	// PartialHead is a client connection that has sent part of a request head or TLS
 	// handshake.
