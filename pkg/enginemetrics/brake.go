@@ -15,9 +15,9 @@ const (
 	silentPeriods = 10
 	// unseenWindow is the time over which unseen averages its differences.
 	unseenWindow = time.Second
-	// paceWindow is the length of a measurement of pace. Each measurement multiplies the pace
-	// by paceGrowth or paceDecay. With these values the pace shrinks if the engine is full in
-	// at least two of five measurements.
+	// paceWindow is the length of a measurement, after which the type pace multiplies its
+	// value by paceGrowth or paceDecay. If the value decays in two of five measurements, it
+	// shrinks (1.15³ × 0.8² < 1).
 	paceWindow = 500 * time.Millisecond
 	paceGrowth = 1.15
 	paceDecay  = 0.8
@@ -39,24 +39,24 @@ type counts struct {
 // brake decides after each page how many further requests may be admitted until the next
 // page. The first rule whose condition is true applies:
 //
-//	condition                               further requests
-//	no valid page for longer than silence   unlimited
-//	the page is invalid                     as many as have ended since the latest valid page
-//	KV > MaxKV                              none until a page with KV ≤ MaxKV − kvHysteresis
-//	waiting > MaxWaiting                    none
-//	otherwise                               MaxWaiting + pace − (waiting + unseen)
+//	condition                    further requests
+//	KV > MaxKV                   none until a page with KV ≤ MaxKV − kvHysteresis
+//	the page is invalid          as many as have ended since the latest valid page
+//	the page has no waiting      any number
+//	waiting > MaxWaiting         none
+//	otherwise                    MaxWaiting + pace − (waiting + unseen)
 //
 // In this table, waiting is the queue length on the page, and unseen is the estimated
-// number of admitted requests that the page does not show yet. Pace is a number of at least
-// 1; see the type pace. A metric that the page does not have limits nothing.
+// number of admitted requests that the page does not show yet; without running requests on
+// the page, it is 0. Pace is at least 1; see the type pace. If no page has been valid for
+// some time, the Poller turns the brake off.
 type brake struct {
 	full   bool // the rule "KV > MaxKV" is in force
 	unseen unseen
 	pace   pace
 	page   Page // latest page
-	// inFlight is the number of requests in flight when the latest valid page was requested,
-	// or a larger number at an invalid page since then.
-	inFlight int
+	// peak is the largest number of requests in flight at a page since the latest valid one.
+	peak int
 	// fullSince is the time since which no page has allowed further requests. 0 = the
 	// latest page allows some, or no page has been read since the last pause.
 	fullSince time.Duration
@@ -76,18 +76,18 @@ func (b *brake) room(p Page, l Limits, c counts, now time.Duration) (n int64, no
 		b.full = true
 	}
 	updated := p != b.page
-	b.page, b.inFlight = p, c.inFlight
+	b.page, b.peak = p, c.inFlight
 	unseen := int64(0)
 	if p.HasWaiting && p.HasRunning {
 		unseen = b.unseen.add(p, updated, c, now)
 	}
-	long := p.Waiting > float64(l.MaxWaiting)
-	allowed := b.pace.add(unseen, long || b.full, c.admissions, now)
+	arrived := int64(c.admissions) - int64(c.uploading)
+	pace := b.pace.add(unseen, arrived, p.Waiting > 0 || b.full, updated, now)
 	switch {
 	case !p.HasWaiting:
 		n = 1 << 30
-	case !long:
-		n = int64(l.MaxWaiting) + allowed - int64(p.Waiting) - unseen
+	case p.Waiting <= float64(l.MaxWaiting):
+		n = int64(l.MaxWaiting) + pace - int64(p.Waiting) - unseen
 	}
 	switch {
 	case n > 0 && !b.full:
@@ -100,58 +100,67 @@ func (b *brake) room(p Page, l Limits, c counts, now time.Duration) (n int64, no
 
 // roomWithoutPage is like room, for an invalid page.
 func (b *brake) roomWithoutPage(c counts) (n int64, none bool) {
-	b.pace.interrupt()
-	b.inFlight = max(b.inFlight, c.inFlight) // the latest valid page may have allowed some more
-	return int64(b.inFlight - c.inFlight), b.full
+	b.pace.skip()
+	b.peak = max(b.peak, c.inFlight) // the latest valid page may have allowed some more
+	return int64(b.peak - c.inFlight), b.full
 }
 
-// pause prepares b for a period without requests.
-func (b *brake) pause() { *b = brake{full: b.full, pace: pace{allowed: b.pace.allowed}} }
+// pause forgets everything except the rule "KV > MaxKV" and the pace.
+func (b *brake) pause() { *b = brake{full: b.full, pace: pace{value: b.pace.value}} }
 
-// pace determines how many requests may be unseen, which means that they have been
-// admitted but are not on the page yet. The engine may start all of them in the same step,
-// and then each of them delays the first tokens of the others. Therefore pace is 1 if
-// possible: the next request is admitted when the page shows the previous one. If that is
-// too slow to keep the engine busy, pace grows. The zero value is ready.
+// pace is the number of requests per page beyond MaxWaiting. The engine may start all of
+// them in the same step, and then each of them delays the first tokens of the others.
+// Therefore pace is 1 if possible: with MaxWaiting 0, the next request is admitted when the
+// page shows the previous one. If that is too slow to keep the engine busy, pace grows. The
+// zero value is ready.
 type pace struct {
-	allowed float64 // result of the latest measurement; 0 = none yet
+	value float64 // result of the latest measurement; 0 = none yet
 
 	// The current measurement.
 	startedAt  time.Duration // 0 = there is none
-	sum, pages int64         // sum of the numbers of unseen requests, and number of pages
-	full       bool          // a page has shown that the engine is full
-	unseen     int64         // estimate at the latest page
-	admissions uint64        // number of admissions at the latest page
+	sum, pages int64         // sum of the unseen requests between two pages; number of pages
+	busy       bool          // a page has shown that the engine has all requests that it can run
+	updated    bool          // a page was an update
+
+	// The latest page; hasLatest is false if it was invalid.
+	hasLatest bool
+	unseen    int64
+	arrived   int64
 }
 
-// add adds a page, and returns the pace, which is at least 1. The parameter unseen is the
-// estimated number of requests that the page does not show yet. The parameter full reports
-// whether the page shows that the engine is full.
+// add adds a page, and returns the pace, which is at least 1. The parameters have the
+// estimated number of requests that the page does not show yet, the number of requests
+// that have been sent to the engine completely, whether the page shows that the engine has
+// all requests that it can run, and whether the page is an update.
 //
-// If the engine was never full during a measurement, the pace grows by paceGrowth.
-// Otherwise it is multiplied by paceDecay. It is at most twice the mean number of unseen
-// requests.
-func (a *pace) add(unseen int64, full bool, admissions uint64, now time.Duration) int64 {
+// A measurement multiplies the pace by paceGrowth if the engine was never busy and at
+// least half of the pace was used. Otherwise it multiplies the pace by paceDecay. Without
+// an update the pace does not change, because the engine may hang.
+func (a *pace) add(unseen, arrived int64, busy, updated bool, now time.Duration) int64 {
 	if a.startedAt == 0 {
-		a.startedAt, a.sum, a.pages, a.full = max(now, 1), 0, 0, false
-	} else {
-		a.sum += a.unseen + int64(admissions-a.admissions)
+		a.startedAt = max(now, 1)
+	}
+	if a.hasLatest {
+		a.sum += a.unseen + arrived - a.arrived
 		a.pages++
 	}
-	a.unseen, a.admissions, a.full = unseen, admissions, a.full || full
+	a.hasLatest, a.unseen, a.arrived = true, unseen, arrived
+	a.busy, a.updated = a.busy || busy, a.updated || updated
 	if now-a.startedAt >= paceWindow && a.pages > 0 {
-		next := a.allowed * paceGrowth
-		if a.full {
-			next = a.allowed * paceDecay
+		switch {
+		case !a.updated:
+		case !a.busy && 2*float64(a.sum) >= a.value*float64(a.pages):
+			a.value = max(a.value*paceGrowth, 1)
+		default:
+			a.value = max(a.value*paceDecay, 1)
 		}
-		a.allowed = max(min(next, 2*float64(a.sum)/float64(a.pages)), 1)
-		a.startedAt, a.sum, a.pages, a.full = now, 0, 0, false
+		a.startedAt, a.sum, a.pages, a.busy, a.updated = now, 0, 0, false, false
 	}
-	return max(int64(a.allowed+0.25), 1)
+	return max(int64(a.value+0.25), 1) // rounded up from .75
 }
 
-// interrupt ends the current measurement without a result.
-func (a *pace) interrupt() { a.startedAt = 0 }
+// skip excludes an invalid page from the measurement.
+func (a *pace) skip() { a.hasLatest = false }
 
 // unseen estimates how many admitted requests a page does not show yet. A page can be out
 // of date, because servers update it once per step of the engine. A step can be longer

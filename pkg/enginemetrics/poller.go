@@ -25,9 +25,9 @@ type Config struct {
 	Clock  func() time.Duration // nil = the time since the Poller was created
 }
 
-// Poller fetches the page once per period while there are requests. After each page it
-// tells Admission how many requests may be admitted. The pause after a fetch is at
-// least as long as the fetch.
+// Poller fetches the page once per period while there are requests, or less often if a
+// fetch takes more than half of the period. After each page it tells Admission how many
+// requests may be admitted. The pause after a fetch is at least as long as the fetch.
 type Poller struct {
 	cfg   Config
 	fetch source
@@ -132,11 +132,7 @@ func (p *Poller) pollOnce(ctx context.Context, now, validAt time.Duration) bool 
 	if p.cfg.Uploads != nil {
 		c.uploading = p.cfg.Uploads()
 	}
-	remaining := p.silence() - (now - validAt)
-	if remaining <= 0 || p.Silent() {
-		remaining = leastSilence
-	}
-	page, err := p.fetch.get(ctx, time.Now().Add(remaining))
+	page, err := p.fetch.get(ctx, time.Now().Add(p.silence()))
 	if ctx.Err() != nil {
 		return false
 	}
@@ -181,6 +177,7 @@ func (p *Poller) prepareIdle() {
 	p.fetch.close()
 	p.mu.Lock()
 	p.brake.pause()
+	p.page = Page{} // an idle server may never update its page
 	silent := p.silent
 	p.mu.Unlock()
 	if !silent {
@@ -206,7 +203,8 @@ func (p *Poller) FullFor() time.Duration {
 	return p.cfg.Clock() - p.brake.fullSince
 }
 
-// Stats returns the values of the latest page, or 0 while Silent.
+// Stats returns the values of the latest valid page. They are 0 while Silent, and while
+// there are no requests. It also returns the numbers of valid and of invalid pages.
 func (p *Poller) Stats() gate.EngineStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -169,9 +169,12 @@ func TestAnIdlePollerFetchesNothing(t *testing.T) {
 		if n := b.pages.fetched(); n < 8 || n > 12 {
 			t.Errorf("%d pages in 100ms, want about 10", n)
 		}
-		b.pages.set(Page{Waiting: 0}, nil)
+		b.pages.set(Page{Waiting: 3, KV: 0.5}, nil) // an idle server may show such a page for ever
 		b.end(all)
 		b.pass(50 * time.Millisecond)
+		if s := b.Stats(); s.Waiting != 0 || s.KV != 0 {
+			t.Errorf("%+v without a request, want no queue and an empty KV cache", s)
+		}
 		n := b.pages.fetched()
 		b.pass(time.Hour)
 		if again := b.pages.fetched(); again != n {
@@ -250,6 +253,19 @@ func TestASlowPageTakesAtMostHalfOfTheTime(t *testing.T) {
 		b.pass(2 * time.Second)
 		if n := b.pages.fetched(); n > 11 {
 			t.Errorf("%d pages of 100ms in 2s", n)
+		}
+		b.end(all)
+	})
+}
+
+func TestAPageThatTakesLessThanASecondIsNeverInvalid(t *testing.T) {
+	run(t, Limits{MaxKV: 0.9}, func(b *bench) {
+		b.pages.set(Page{Waiting: 1}, nil)
+		b.pages.takes = 900 * time.Millisecond
+		all := b.arrive(50)
+		b.pass(20 * time.Second)
+		if n := b.a.InFlight(); n != 1 || len(b.said) != 0 {
+			t.Errorf("%d in flight, said %v; want 1, because the engine has a queue", n, b.said)
 		}
 		b.end(all)
 	})

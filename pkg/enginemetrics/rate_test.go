@@ -123,10 +123,55 @@ func TestTheEngineIsUsedToMostOfItsCapacity(t *testing.T) {
 }
 
 func TestAnEngineWithAFullCacheStartsOneRequestPerStep(t *testing.T) {
-	// The cache holds 54 requests of 2 s, so that about 24 per second end.
+	// 0.9 of the cache holds 48 requests of 2 s, so that about 24 per second end.
 	e := servingEngine{sequences: 256, step: 10 * time.Millisecond, took: exponential(2 * time.Second), kv: 1.0 / 54}
 	e.serve(20 * time.Millisecond)
 	if e.started < 1000 || e.together > e.started/100 {
-		t.Errorf("%d of %d requests started together with another one, want at most 1 %%", e.together, e.started)
+		t.Errorf("%d requests started, %d of them together with another one; want at least 1000, and at most 1 %% of them together", e.started, e.together)
+	}
+}
+
+// measure passes measurements of 20 pages each to a pace, and returns the last result.
+func (a *pace) measure(measurements int, unseen int64, busy, updated bool) (result int64) {
+	from := a.startedAt
+	for i := range measurements * 20 {
+		result = a.add(unseen, 0, busy, updated, from+time.Duration(i+1)*paceWindow/20)
+	}
+	return result
+}
+
+func TestPaceGrowsOnlyIfItIsUsedAndTheEngineIsNotBusy(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		unseen        int64
+		busy, updated bool
+		least, most   int64
+	}{
+		{"all is used", 10, false, true, 15, 25},
+		{"little is used", 1, false, true, 3, 5},
+		{"the engine is busy", 10, true, true, 3, 5},
+		{"the page is not updated", 10, false, false, 10, 10},
+	} {
+		a := pace{value: 10}
+		if got := a.measure(5, c.unseen, c.busy, c.updated); got < c.least || got > c.most {
+			t.Errorf("%s: the pace of 10 becomes %d in five measurements, want %d to %d", c.name, got, c.least, c.most)
+		}
+	}
+	a := pace{value: 10}
+	if got := a.measure(60, 0, false, true); got != 1 {
+		t.Errorf("without requests the pace becomes %d, want 1", got)
+	}
+}
+
+func TestInvalidPagesDoNotEndTheMeasurementOfThePace(t *testing.T) {
+	a := pace{value: 2}
+	for i := range time.Duration(100) {
+		if i%10 == 0 {
+			a.skip()
+		}
+		a.add(2, 0, false, true, i*paceWindow/20)
+	}
+	if a.value < 3 {
+		t.Errorf("the pace of 2 becomes %.2f, want at least 3", a.value)
 	}
 }
