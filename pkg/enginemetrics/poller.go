@@ -99,7 +99,7 @@ func (p *Poller) poll(ctx context.Context, timer *time.Timer) {
 	for {
 		idle := p.cfg.Admission.InFlight()+p.cfg.Admission.QueueDepth() == 0
 		began := p.cfg.Clock()
-		ok := p.pollOnce(ctx, began, p.validAt)
+		ok := p.pollOnce(ctx, p.validAt)
 		now := p.cfg.Clock()
 		if p.isFailing = !ok; ok {
 			p.validAt = now
@@ -126,7 +126,7 @@ func (p *Poller) silence() time.Duration { return max(leastSilence, silentPeriod
 
 // pollOnce fetches one page, applies it, and reports whether it was valid. The parameter
 // validAt has the same meaning as Poller.validAt.
-func (p *Poller) pollOnce(ctx context.Context, now, validAt time.Duration) bool {
+func (p *Poller) pollOnce(ctx context.Context, validAt time.Duration) bool {
 	a := p.cfg.Admission
 	c := counts{admissions: a.Admissions(), inFlight: a.InFlight()}
 	if p.cfg.Uploads != nil {
@@ -136,7 +136,7 @@ func (p *Poller) pollOnce(ctx context.Context, now, validAt time.Duration) bool 
 	if ctx.Err() != nil {
 		return false
 	}
-	now = p.cfg.Clock()
+	now := p.cfg.Clock()
 
 	p.mu.Lock()
 	changed := false
