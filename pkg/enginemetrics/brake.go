@@ -15,9 +15,9 @@ const (
 	silentPeriods = 10
 	// unseenWindow is the time over which unseen averages its differences.
 	unseenWindow = time.Second
-	// paceWindow is the length of a measurement, after which the type pace multiplies its
-	// value by paceGrowth or paceDecay. If the value decays in two of five measurements, it
-	// shrinks (1.15³ × 0.8² < 1).
+	// paceWindow is the length of a measurement of the type pace. After a measurement, the
+	// pace is multiplied by paceGrowth or paceDecay. Three growths and two decays together
+	// reduce it (1.15³ × 0.8² < 1).
 	paceWindow = 500 * time.Millisecond
 	paceGrowth = 1.15
 	paceDecay  = 0.8
@@ -47,15 +47,16 @@ type counts struct {
 //	otherwise                    MaxWaiting + pace − (waiting + unseen)
 //
 // In this table, waiting is the queue length on the page, and unseen is the estimated
-// number of admitted requests that the page does not show yet; without running requests on
-// the page, it is 0. Pace is at least 1; see the type pace. If no page has been valid for
-// some time, the Poller turns the brake off.
+// number of admitted requests that the page does not show yet. If the page has no metric
+// for running requests, unseen is 0. Pace is at least 1; see the type pace. If no page has
+// been valid for some time, the Poller turns the brake off.
 type brake struct {
 	full   bool // the rule "KV > MaxKV" is in force
 	unseen unseen
 	pace   pace
 	page   Page // latest page
-	// peak is the largest number of requests in flight at a page since the latest valid one.
+	// peak is the largest number of requests in flight at the latest valid page and at the
+	// invalid pages after it.
 	peak int
 	// fullSince is the time since which no page has allowed further requests. 0 = the
 	// latest page allows some, or no page has been read since the last pause.
@@ -117,10 +118,11 @@ type pace struct {
 	value float64 // result of the latest measurement; 0 = none yet
 
 	// The current measurement.
-	startedAt  time.Duration // 0 = there is none
-	sum, pages int64         // sum of the unseen requests between two pages; number of pages
-	busy       bool          // a page has shown that the engine has all requests that it can run
-	updated    bool          // a page was an update
+	startedAt time.Duration // 0 = there is none
+	intervals int64         // number of intervals between two valid pages
+	sum       int64         // sum over the intervals: unseen at the start + arrivals in the interval
+	busy      bool          // the engine was busy at a page; see add
+	updated   bool          // a page differed from the page before
 
 	// The latest page; hasLatest is false if it was invalid.
 	hasLatest bool
@@ -128,33 +130,36 @@ type pace struct {
 	arrived   int64
 }
 
-// add adds a page, and returns the pace, which is at least 1. The parameters have the
-// estimated number of requests that the page does not show yet, the number of requests
-// that have been sent to the engine completely, whether the page shows that the engine has
-// all requests that it can run, and whether the page is an update.
+// add adds a page, and returns the pace, which is at least 1. The parameters are:
 //
-// A measurement multiplies the pace by paceGrowth if the engine was never busy and at
-// least half of the pace was used. Otherwise it multiplies the pace by paceDecay. Without
-// an update the pace does not change, because the engine may hang.
+//   - unseen: the estimated number of requests that the page does not show yet
+//   - arrived: the number of requests that have been sent to the engine completely
+//   - busy: requests are in the engine's queue, or the rule "KV > MaxKV" is in force
+//   - updated: the page differs from the page before
+//
+// A measurement multiplies the pace by paceGrowth if the engine was never busy and the mean
+// number of unseen requests was at least half of the pace. Otherwise it multiplies the
+// pace by paceDecay. If no page was updated, the pace does not change, because the engine
+// may hang.
 func (a *pace) add(unseen, arrived int64, busy, updated bool, now time.Duration) int64 {
 	if a.startedAt == 0 {
 		a.startedAt = max(now, 1)
 	}
 	if a.hasLatest {
 		a.sum += a.unseen + arrived - a.arrived
-		a.pages++
+		a.intervals++
 	}
 	a.hasLatest, a.unseen, a.arrived = true, unseen, arrived
 	a.busy, a.updated = a.busy || busy, a.updated || updated
-	if now-a.startedAt >= paceWindow && a.pages > 0 {
+	if now-a.startedAt >= paceWindow && a.intervals > 0 {
 		switch {
 		case !a.updated:
-		case !a.busy && 2*float64(a.sum) >= a.value*float64(a.pages):
+		case !a.busy && 2*float64(a.sum) >= a.value*float64(a.intervals):
 			a.value = max(a.value*paceGrowth, 1)
 		default:
 			a.value = max(a.value*paceDecay, 1)
 		}
-		a.startedAt, a.sum, a.pages, a.busy, a.updated = now, 0, 0, false, false
+		a.startedAt, a.sum, a.intervals, a.busy, a.updated = now, 0, 0, false, false
 	}
 	return max(int64(a.value+0.25), 1) // rounded up from .75
 }

@@ -228,7 +228,7 @@ func TestWhileThePageIsInvalidTheNumberOfRequestsInFlightIsKept(t *testing.T) {
 		b.end(all[:3])
 		b.pass(100 * time.Millisecond)
 		if n := b.a.InFlight(); kept < 5 || kept > 6 || n != kept {
-			t.Errorf("%d in flight after the first invalid pages, want 5 or 6; %d after three requests have ended and three are queued, want as many", kept, n)
+			t.Errorf("%d in flight after the first invalid pages, want 5 or 6; %d after three of them have ended while others are queued, want the same number", kept, n)
 		}
 		b.end(all[3:])
 	})

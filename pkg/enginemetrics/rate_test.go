@@ -103,7 +103,7 @@ func constant(took time.Duration) func(*rand.Rand) time.Duration {
 	return func(*rand.Rand) time.Duration { return took }
 }
 
-func TestTheEngineIsUsedToMostOfItsCapacity(t *testing.T) {
+func TestTheEngineReachesAMinimumShareOfItsCapacity(t *testing.T) {
 	for _, sequences := range []int{8, 64, 256} {
 		for mean, want := range map[time.Duration]float64{100 * time.Millisecond: 0.4, 500 * time.Millisecond: 0.6, 4 * time.Second: 0.75} {
 			for name, took := range map[string]func(*rand.Rand) time.Duration{"constant": constant(mean), "exponential": exponential(mean)} {
@@ -122,7 +122,7 @@ func TestTheEngineIsUsedToMostOfItsCapacity(t *testing.T) {
 	}
 }
 
-func TestAnEngineWithAFullCacheStartsOneRequestPerStep(t *testing.T) {
+func TestAnEngineWithAFullCacheRarelyStartsTwoRequestsInOneStep(t *testing.T) {
 	// 0.9 of the cache holds 48 requests of 2 s, so that about 24 per second end.
 	e := servingEngine{sequences: 256, step: 10 * time.Millisecond, took: exponential(2 * time.Second), kv: 1.0 / 54}
 	e.serve(20 * time.Millisecond)
@@ -173,5 +173,19 @@ func TestInvalidPagesDoNotEndTheMeasurementOfThePace(t *testing.T) {
 	}
 	if a.value < 3 {
 		t.Errorf("the pace of 2 becomes %.2f, want at least 3", a.value)
+	}
+}
+
+func TestSlowUploadsDoNotRaiseThePace(t *testing.T) {
+	var b brake
+	page := Page{HasRunning: true, HasWaiting: true, HasKV: true}
+	uploads := 0
+	for now := time.Duration(0); now < 10*time.Second; now += 20 * time.Millisecond {
+		page.KV = float64(now/(20*time.Millisecond)%7) / 1000 // so that each page is an update
+		n, _ := b.room(page, Limits{MaxKV: 0.9}, counts{inFlight: uploads, uploading: uploads, admissions: uint64(uploads)}, now)
+		if n != 1 {
+			t.Fatalf("after %v, with %d uploads: room for %d requests, want 1", now, uploads, n)
+		}
+		uploads++
 	}
 }

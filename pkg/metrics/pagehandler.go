@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxScrapes limits concurrent scrapes of the whole page, and those of selected metrics.
-// Further scrapes get 503.
+// maxScrapes is the limit of concurrent scrapes for each of two handlers: with and without
+// the metrics go_ and process_. Further scrapes get 503.
 const maxScrapes = 4
 
 // PageHandler serves /metrics: the metrics of c, of the Go runtime and of the process.

@@ -259,7 +259,7 @@ var rows = []row{
 			p.number(v)
 		}},
 	{Metric{"queuegate_engine_waiting", Gauge, "requests", nil,
-		"Requests in the model server's own queue, according to its latest page (ENGINE_METRICS); 0 while pages are invalid, and while the gate has no requests and therefore reads no page."},
+		"Requests in the model server's own queue, according to its latest page (ENGINE_METRICS); 0 while queuegate_engine_silent is 1, and while the gate has no requests and therefore reads no page."},
 		always, engine, fromStart, func(p *page) { p.number(p.engine.Waiting) }},
 	{Metric{"queuegate_engine_queue_depth", Gauge, "requests", nil,
 		"Requests that wait in the gate's queue or in the model server's: the whole queue of the pod."},

@@ -17,7 +17,7 @@ type loader struct {
 	overrides map[string]override // key: name of the setting
 	command   Command
 	subject   *command // nil: the gate
-	problems  []error  // of the command line; a setting has its own problems
+	problems  []error  // of the command line; those of a setting are stored with the setting
 	warnings  []string
 	links     []string // variables that are ignored, because their value is a service link
 }

@@ -111,7 +111,7 @@ func admissionRows(c *Config) []row {
 		{"ENGINE_METRICS_PERIOD", "engine-metrics-period", "50ms", pollPeriod.bind(&c.EngineMetricsPeriod),
 			"Time between two reads of the page of ENGINE_METRICS."},
 		{"ENGINE_MAX_WAITING", "engine-max-waiting", "0", count(admission.MaxLimit).live(&c.EngineMaxWaiting),
-			"Requests are admitted while at most this many wait in the model server's own queue. Between two reads of its page, one more than this number is admitted, or more if that does not keep the model server busy."},
+			"Requests are admitted while at most this many wait in the model server's own queue. Between two reads of its page, at most one more than this number is admitted; if that does not keep the model server busy, the gate raises this maximum."},
 		{"ENGINE_MAX_KV", "engine-max-kv", "0.9", rate.live(&c.EngineMaxKV),
 			"Once more than this share of the model server's KV cache is in use, no request is admitted until the share is 0.02 below this value; 1 = no limit."},
 		{"QUEUE_DEADLINE_BY", "queue-deadline-by", "(none)", timeoutField.live(&c.Gate.Overload.DeadlineBy),
